@@ -30,6 +30,8 @@ sim_tests = \
 	test/unit/test_pipe_waiting-1.sim \
 	test/unit/test_region-1.sim \
 	test/unit/test_region-2.sim \
+	test/unit/test_region_end-1.sim \
+	test/unit/test_region_end-2.sim \
 	test/unit/test_region_tag-1.sim \
 	test/unit/test_rfree_queues-1.sim \
 	test/unit/test_region_threads-1.sim

@@ -4,6 +4,7 @@
  * and by how much, what the statistics report, what can never fit, where messages are, which calls wait, closing at any moment of a
  * growth, and no memory for it. With RPIPE_WAIT=sleep too. Deaths and violations are in test/faults.
  */
+#include "test/lib/crowd.h"
 #include "test/lib/pipe_modes.h"
 #include <dirent.h>
 #include <sys/resource.h>
@@ -344,72 +345,20 @@ static void all_sizes(const struct mode *m)
 
 /* ---- threads ---- */
 
-struct crowd {
-    struct pair p;
-    atomic_uint_fast64_t next, got;
-};
-enum { CROWD = 3, CROWD_MESSAGES = 240, CROWD_HOLDS = 8 };
-
 static size_t crowd_size(uint64_t i) { return 41 + random_mix(i) % 900; }
-
-static void *crowd_writes(void *argument)
-{
-    struct crowd *c = argument;
-    uint64_t i;
-
-    while ((i = atomic_fetch_add(&c->next, 1)) < CROWD_MESSAGES) {
-        raddr_t d = rmalloc(c->p.w, crowd_size(i));
-
-        CHECK(c->p.w, d != ADDR_NULL);
-        pattern_fill(rmem(c->p.w, d), crowd_size(i), i);
-        (void)rset_tag(c->p.w, d, i);
-        CHECK(c->p.w, rwrite(c->p.w, d) == R_SUCCESS);
-    }
-    return NULL;
-}
-
-static void *crowd_reads(void *argument)
-{
-    struct crowd *c = argument;
-    raddr_t held[CROWD_HOLDS];
-    uint64_t key[CROWD_HOLDS], n = 0;
-    size_t size;
-
-    while (atomic_fetch_add(&c->got, 1) < CROWD_MESSAGES) {
-        CHECK(c->p.r, rread(c->p.r, &held[n], &size) == R_SUCCESS);
-        key[n] = rtag(c->p.r, held[n]);
-        CHECK(c->p.r, size == crowd_size(key[n]));
-        if (++n < CROWD_HOLDS)
-            continue;
-        for (; n > 0; n--) {
-            CHECK(c->p.r,
-                  pattern_same(rmem(c->p.r, held[n - 1]), crowd_size(key[n - 1]), key[n - 1]));
-            CHECK(c->p.r, rfree(c->p.r, held[n - 1]) == R_SUCCESS);
-        }
-    }
-    while (n-- > 0)
-        CHECK(c->p.r, rfree(c->p.r, held[n]) == R_SUCCESS);
-    return NULL;
-}
 
 /* 3 readers hold up to 24 messages: they do not fit into the first segment */
 static void crowd(const struct mode *m)
 {
     rpipe_config_t cfg = mode_config(m, 1024, 0);
-    pthread_t thread[2 * CROWD];
-    struct crowd c = {0};
+    struct crowd c = {.messages = 240, .holds = CROWD_HOLDS, .size = crowd_size};
 
     cfg.max_heap_bytes = 1 << 20;
     cfg.grow_after_us = 50;
     cfg.flags |= RPIPE_THREADS;
     cfg.timeout_ms = 20000;
     pair_open_with(&c.p, &cfg);
-    for (int i = 0; i < 2 * CROWD; i++)
-        assert_int_equal(
-            pthread_create(&thread[i], NULL, i % 2 == 0 ? crowd_writes : crowd_reads, &c), 0);
-    for (int i = 0; i < 2 * CROWD; i++)
-        pthread_join(thread[i], NULL);
-    assert_int_equal(atomic_load(&check_failures), 0);
+    crowd_run(&c);
     assert_true(stats(c.p.w).grows >= 1);
     assert_int_equal(stats(c.p.r).heap_used, 0);
     pair_close(&c.p);
@@ -603,41 +552,19 @@ static void test_refused(void **unused)
     assert_true(logged >= (int)MODES);
 }
 
-static void test_to_the_limit(void **unused) { (void)unused, in_every_mode(to_the_limit); }
-static void test_not_needed(void **unused) { (void)unused, in_every_mode(not_needed); }
-static void test_asked_again_and_again(void **unused)
-{
-    (void)unused, in_every_mode(asked_again_and_again);
-}
-static void test_larger_than_any_segment(void **unused)
-{
-    (void)unused, in_every_mode(larger_than_any_segment);
-}
-static void test_instead_of_enobufs(void **unused)
-{
-    (void)unused, in_every_mode(instead_of_enobufs);
-}
-static void test_descriptors(void **unused) { (void)unused, in_every_mode(descriptors); }
-static void test_all_sizes(void **unused) { (void)unused, in_every_mode(all_sizes); }
-static void test_crowd(void **unused) { (void)unused, in_every_mode(crowd); }
-static void test_close_while_it_grows(void **unused)
-{
-    (void)unused, in_every_mode(close_while_it_grows);
-}
-
 static int group(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_to_the_limit, tell_mode),
-        cmocka_unit_test_teardown(test_not_needed, tell_mode),
-        cmocka_unit_test_teardown(test_asked_again_and_again, tell_mode),
+        IN_EVERY_MODE(to_the_limit),
+        IN_EVERY_MODE(not_needed),
+        IN_EVERY_MODE(asked_again_and_again),
         cmocka_unit_test_teardown(test_slow_loop, tell_mode),
-        cmocka_unit_test_teardown(test_descriptors, tell_mode),
-        cmocka_unit_test_teardown(test_larger_than_any_segment, tell_mode),
-        cmocka_unit_test_teardown(test_instead_of_enobufs, tell_mode),
-        cmocka_unit_test_teardown(test_all_sizes, tell_mode),
-        cmocka_unit_test_teardown(test_crowd, tell_mode),
-        cmocka_unit_test_teardown(test_close_while_it_grows, tell_mode),
+        IN_EVERY_MODE(descriptors),
+        IN_EVERY_MODE(larger_than_any_segment),
+        IN_EVERY_MODE(instead_of_enobufs),
+        IN_EVERY_MODE(all_sizes),
+        IN_EVERY_MODE(crowd),
+        IN_EVERY_MODE(close_while_it_grows),
         cmocka_unit_test_teardown(test_refused, tell_mode),
     };
 

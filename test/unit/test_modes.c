@@ -4,6 +4,7 @@
  * queue that is full, for what stands in the way, and for what ends a wait. With RPIPE_WAIT=sleep too, where a waiting call sleeps at
  * once. Random traffic over all combinations is test/mpi/mp_modes.c; the tests of pipes run in several modes by themselves.
  */
+#include "test/lib/crowd.h"
 #include "test/lib/pipe_modes.h"
 #include "test/lib/counts.h"
 #include <rpipe.h>
@@ -419,79 +420,37 @@ static void wakes(const struct mode *m)
 
 /* ---- several threads at one end ---- */
 
-struct crowd {
-    struct pair p;
-    atomic_uint_fast64_t next, got;
-    atomic_bool holds;
-};
-
-enum { CROWD = 3, CROWD_MESSAGES = 300 };
-
 static size_t crowd_size(uint64_t i)
 {
     return random_mix(i) % 5 == 0 ? random_mix(i) % 41 : 41 + random_mix(i) % 400;
-}
-
-static void *crowd_writes(void *argument)
-{
-    struct crowd *c = argument;
-    uint64_t i;
-
-    while ((i = atomic_fetch_add(&c->next, 1)) < CROWD_MESSAGES) {
-        raddr_t d = rmalloc(c->p.w, crowd_size(i));
-
-        CHECK(c->p.w, d != ADDR_NULL);
-        pattern_fill(rmem(c->p.w, d), crowd_size(i), i);
-        (void)rset_tag(c->p.w, d, i);
-        CHECK(c->p.w, rwrite(c->p.w, d) == R_SUCCESS);
-    }
-    return NULL;
-}
-
-static void *crowd_reads(void *argument)
-{
-    struct crowd *c = argument;
-
-    while (atomic_fetch_add(&c->got, 1) < CROWD_MESSAGES) {
-        raddr_t d;
-        size_t size;
-        uint64_t i;
-
-        CHECK(c->p.r, rread(c->p.r, &d, &size) == R_SUCCESS);
-        i = rtag(c->p.r, d);
-        CHECK(c->p.r, size == crowd_size(i) && pattern_same(rmem(c->p.r, d), size, i));
-        CHECK(c->p.r, rfree(c->p.r, d) == R_SUCCESS);
-    }
-    return NULL;
 }
 
 static void crowd(const struct mode *m)
 {
     /* no fewer than there are writers: each holds one unsent while it waits for the queue */
     rpipe_config_t cfg = mode_config(m, 4096, CROWD);
-    pthread_t thread[2 * CROWD];
-    struct crowd c = {0};
+    struct crowd c = {.messages = 300, .holds = 1, .size = crowd_size};
 
     cfg.flags |= RPIPE_THREADS;
     pair_open_with(&c.p, &cfg);
-    for (int i = 0; i < 2 * CROWD; i++)
-        assert_int_equal(
-            pthread_create(&thread[i], NULL, i % 2 == 0 ? crowd_writes : crowd_reads, &c), 0);
-    for (int i = 0; i < 2 * CROWD; i++)
-        pthread_join(thread[i], NULL);
-    assert_int_equal(atomic_load(&check_failures), 0);
-    assert_int_equal(stats(c.p.w).messages, CROWD_MESSAGES);
+    crowd_run(&c);
+    assert_int_equal(stats(c.p.w).messages, c.messages);
     whole_heap(&c.p, 4096);
     pair_close(&c.p);
 }
 
+struct friends {
+    struct pair p;
+    atomic_bool waits;
+};
+
 /* with thread_sync another thread's unsent block is no -ENOBUFS: that thread may free it, and then the wait ends */
 static void *waits_for_a_friend(void *argument)
 {
-    struct crowd *c = argument;
+    struct friends *c = argument;
     raddr_t d;
 
-    atomic_store(&c->holds, true);
+    atomic_store(&c->waits, true);
     d = rmalloc(c->p.w, 1024);
     CHECK(c->p.w, d != ADDR_NULL);
     CHECK(c->p.w, rfree(c->p.w, d) == R_SUCCESS);
@@ -501,18 +460,18 @@ static void *waits_for_a_friend(void *argument)
 static void friends(const struct mode *m)
 {
     rpipe_config_t cfg = mode_config(m, 1024, 0);
-    struct crowd c = {0};
+    struct friends c = {0};
     raddr_t d = ANY_RADDR, unsent;
     pthread_t thread;
 
     cfg.flags |= RPIPE_THREADS;
     pair_open_with(&c.p, &cfg);
     for (int round = 0; round < 4; round++) {
-        atomic_store(&c.holds, false);
+        atomic_store(&c.waits, false);
         unsent = pair_alloc(&c.p, 200, 1);
         CHECK_RC(R_PENDING, c.p.w, rmalloc_nb(c.p.w, 1024, &d));
         assert_int_equal(pthread_create(&thread, NULL, waits_for_a_friend, &c), 0);
-        while (!atomic_load(&c.holds))
+        while (!atomic_load(&c.waits))
             ;
         compute_us(draw() % 500);
         if (round % 2 == 0) {
@@ -554,23 +513,6 @@ static void test_table(void **unused)
     }
 }
 
-static void test_full_heap(void **unused) { (void)unused, in_every_mode(full_heap); }
-static void test_unsent_in_the_middle(void **unused)
-{
-    (void)unused, in_every_mode(unsent_in_the_middle);
-}
-static void test_frees_in_any_order(void **unused)
-{
-    (void)unused, in_every_mode(frees_in_any_order);
-}
-static void test_frees_after_the_end(void **unused)
-{
-    (void)unused, in_every_mode(frees_after_the_end);
-}
-static void test_before_the_join(void **unused) { (void)unused, in_every_mode(before_the_join); }
-static void test_incarnations(void **unused) { (void)unused, in_every_mode(incarnations); }
-static void test_queue_full(void **unused) { (void)unused, in_every_mode(queue_full); }
-static void test_both_wait(void **unused) { (void)unused, in_every_mode(both_wait); }
 static void test_wakes(void **unused)
 {
     const char *wait = getenv("RPIPE_WAIT");
@@ -588,24 +530,22 @@ static void test_wakes(void **unused)
     for (size_t sync = RPIPE_SYNC_BLOCKS; sync <= RPIPE_SYNC_CHANNEL; sync++)
         assert_true(woken[sync] > 0);
 }
-static void test_crowd(void **unused) { (void)unused, in_every_mode(crowd); }
-static void test_friends(void **unused) { (void)unused, in_every_mode(friends); }
 
 static int group(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),
-        cmocka_unit_test_teardown(test_full_heap, tell_mode),
-        cmocka_unit_test_teardown(test_unsent_in_the_middle, tell_mode),
-        cmocka_unit_test_teardown(test_frees_in_any_order, tell_mode),
-        cmocka_unit_test_teardown(test_frees_after_the_end, tell_mode),
-        cmocka_unit_test_teardown(test_before_the_join, tell_mode),
-        cmocka_unit_test_teardown(test_incarnations, tell_mode),
-        cmocka_unit_test_teardown(test_queue_full, tell_mode),
-        cmocka_unit_test_teardown(test_both_wait, tell_mode),
+        IN_EVERY_MODE(full_heap),
+        IN_EVERY_MODE(unsent_in_the_middle),
+        IN_EVERY_MODE(frees_in_any_order),
+        IN_EVERY_MODE(frees_after_the_end),
+        IN_EVERY_MODE(before_the_join),
+        IN_EVERY_MODE(incarnations),
+        IN_EVERY_MODE(queue_full),
+        IN_EVERY_MODE(both_wait),
         cmocka_unit_test_teardown(test_wakes, tell_mode),
-        cmocka_unit_test_teardown(test_crowd, tell_mode),
-        cmocka_unit_test_teardown(test_friends, tell_mode),
+        IN_EVERY_MODE(crowd),
+        IN_EVERY_MODE(friends),
     };
 
     return cmocka_run_group_tests(tests, pair_setup, pair_teardown);

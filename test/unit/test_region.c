@@ -5,51 +5,7 @@
  *
  * Memory of a region is spoiled as soon as its word allows it: so a word that comes too early is a message that is not what was sent.
  */
-#include "test/lib/pair.h"
-#include <errno.h>
-#include <sched.h>
-#include "test/lib/counts.h"
-#include <rpipe.h>
-
-enum { HEAP = 1 << 16, ROOM = 1 << 15, UNIT = 64 };
-
-static uint8_t buffer[2][ROOM] __attribute__((aligned(64)));
-
-static rregion_t region_of(rch_t ch, void *base, size_t bytes)
-{
-    rregion_t region = NULL;
-
-    CHECK_OK(ch, rregion_open(&region, ch, base, bytes));
-    assert_non_null(region);
-    return region;
-}
-
-static struct pipe_transport transport(rch_t ch)
-{
-    struct pipe_transport t;
-
-    CHECK_OK(ch, pipe_transport(ch, &t));
-    return t;
-}
-
-/* a message that the next one does not follow before it may */
-static void await(rch_t ch, int *word)
-{
-    CHECK_OK(ch, rdone(ch, word, 0));
-    assert_int_equal(*word, 1);
-}
-
-/* what a pipe that broke over a network still holds it lets go when it is closed, a moment later */
-static void end_of(rregion_t region)
-{
-    double since = now_ms();
-    int rc;
-
-    do
-        rc = rregion_close(region);
-    while (rc == -EBUSY && pair_patience(since));
-    check_code(__FILE__, __LINE__, "rregion_close", R_SUCCESS, rc, NULL);
-}
+#include "region_pair.h"
 
 static size_t size_of(uint64_t i)
 {
@@ -402,143 +358,6 @@ static void ring_full(rpipe_op_t op)
     pair_close(&p);
 }
 
-/* the reader goes: every word comes */
-static void reader_goes(rpipe_op_t op)
-{
-    rregion_t region, own = NULL;
-    int word = 0, part = 0, rc;
-    struct pair p;
-
-    pair_open(&p, op, HEAP);
-    region = region_of(p.w, buffer[0], ROOM);
-    CHECK_OK(p.w, rregion_open(&own, p.w, NULL, 4096));
-    pattern_fill(buffer[0], 1000, 1);
-    CHECK_OK(p.w, rwrite_from(p.w, region, 0, 1000, 0, &word, 0));
-    CHECK_OK(p.w, rwrite_from(p.w, own, 0, 4096, 0, &part, 0));
-    CHECK_OK(p.r, rclose(p.r));
-    rc = rdone(p.w, &part, 0);
-    assert_int_equal(rc, -EPIPE);
-    assert_int_equal(part, -EPIPE);
-    rc = rdone(p.w, &word, 0); /* PUT: it may have been placed */
-    assert_true((rc == 0 && word == 1) || (rc == -EPIPE && word == -EPIPE));
-    CHECK_RC(-EPIPE, p.w, rwrite_from(p.w, region, 0, 1000, 0, &word, 0));
-    CHECK_OK(p.w, rclose(p.w));
-    end_of(region); /* the line is closed */
-    end_of(own);
-    CHECK_ERRNO(EINVAL, (uintptr_t)rregion_mem(own));
-}
-
-/* what the reader has read before it closes, it has got: the word is 1 */
-static void reader_has_read(rpipe_op_t op)
-{
-    enum { BYTES = 4096 };
-    rregion_t region, own = NULL;
-    int word[2] = {0}, part[2] = {0};
-    struct pair p;
-
-    pair_open(&p, op, HEAP);
-    region = region_of(p.w, buffer[0], ROOM);
-    CHECK_OK(p.w, rregion_open(&own, p.w, NULL, 2 * BYTES));
-    pattern_fill(buffer[0], BYTES, 1);
-    pattern_fill(rregion_mem(own), BYTES, 2);
-    for (int i = 0; i < 2; i++) {
-        CHECK_OK(p.w, rwrite_from(p.w, region, 0, BYTES, 0, &word[i], 0));
-        CHECK_OK(p.w, rwrite_from(p.w, own, (size_t)i * BYTES, BYTES, 0, &part[i], 0));
-    }
-    pair_read_free(&p, BYTES, 1);
-    (void)pair_receive(&p, BYTES, 2);
-    CHECK_OK(p.r, rclose(p.r));
-    CHECK_OK(p.w, rdone(p.w, &word[0], 0));
-    CHECK_OK(p.w, rdone(p.w, &part[0], 0));
-    CHECK_RC(-EPIPE, p.w, rdone(p.w, &part[1], 0));
-    CHECK_RC(-EPIPE, p.w, rdone(p.w, NULL, 0));
-    CHECK_OK(p.w, rclose(p.w));
-    end_of(region);
-    end_of(own);
-}
-
-/* what was refused is not lost: nothing was sent */
-static void refused_is_not_lost(rpipe_op_t op)
-{
-    double since = now_ms();
-    rregion_t own = NULL;
-    struct pair p;
-    int word = 4711;
-
-    pair_open(&p, op, HEAP);
-    CHECK_OK(p.w, rregion_open(&own, p.w, NULL, 4096));
-    pattern_fill(rregion_mem(own), 4096, 1);
-    CHECK_OK(p.w, rwrite_from(p.w, own, 0, 4096, 0, NULL, 0));
-    pair_read_free(&p, 4096, 1);
-    CHECK_OK(p.w, rdone(p.w, NULL, 0));
-    CHECK_OK(p.r, rclose(p.r));
-    while (rflush(p.w) == 0 &&
-           now_ms() - since < CHECK_LATE_MS) /* the close message is in flight */
-        sched_yield();
-    CHECK_RC(-EPIPE, p.w, rwrite_from(p.w, own, 0, 4096, 0, &word, 0));
-    assert_int_equal(word, 4711);
-    CHECK_OK(p.w, rdone(p.w, NULL, 0));
-    CHECK_OK(NULL, rregion_close(own));
-    CHECK_OK(p.w, rclose(p.w));
-}
-
-/* rflush proves what it is asked for, also where rdone has left a proof of less outstanding */
-static void flush_after_a_look(rpipe_op_t op)
-{
-    rregion_t region;
-    struct pair p;
-
-    if (op == RPIPE_GET) /* what is read there has to be fetched first */
-        return;
-    pair_open(&p, op, HEAP);
-    region = region_of(p.w, buffer[0], ROOM);
-    pattern_fill(buffer[0], 2000, 6);
-    for (uint64_t i = 0; i < 100; i++) {
-        raddr_t d = ADDR_NULL;
-        int word = 0, rc;
-
-        CHECK_OK(p.w, rwrite_from(p.w, region, 0, 2000, 0, &word, 0));
-        if (word == 0) {
-            rc = rdone(p.w, &word, R_NOWAIT);
-            assert_true(rc == 0 || rc == R_PENDING);
-        }
-        pair_send(&p, 8, i);
-        CHECK_OK(p.w, rflush(p.w));
-        for (size_t n = 0; n < 2; n++) {
-            assert_int_equal(rread_nb(p.r, &d, NULL),
-                             0); /* "not yet" is wrong, over a network too */
-            assert_true(n == 0 ? pattern_same(rmem(p.r, d), 2000, 6)
-                               : pattern_same(rmem(p.r, d), 8, i));
-            CHECK_OK(p.r, rfree(p.r, d));
-        }
-        if (word == 0)
-            await(p.w, &word);
-    }
-    end_of(region);
-    pair_close(&p);
-}
-
-/* the writer goes: what it has sent from its own memory is read; a word that does not come any more shows that */
-static void writer_goes(rpipe_op_t op)
-{
-    enum { BYTES = 4096 };
-    rregion_t region, own = NULL;
-    struct pair p;
-    int word = 0;
-
-    pair_open(&p, op, HEAP);
-    region = region_of(p.w, buffer[0], ROOM);
-    CHECK_OK(p.w, rregion_open(&own, p.w, NULL, BYTES));
-    pattern_fill(rregion_mem(own), BYTES, 5);
-    CHECK_OK(p.w, rwrite_from(p.w, own, 0, BYTES, 0, &word, 0));
-    CHECK_OK(p.w, rclose(p.w));
-    assert_int_equal(word, -ENOTCONN);
-    end_of(region); /* it outlives the pipe that it was registered with */
-    end_of(own);
-    pair_read_free(&p, BYTES, 5);
-    CHECK_OK(p.r, rclose(p.r));
-}
-
 /* one region, many pipes */
 static void shared(rpipe_op_t op)
 {
@@ -563,41 +382,6 @@ static void shared(rpipe_op_t op)
     end_of(region);
     pair_close(&p[1]);
     pair_close(&p[2]);
-}
-
-/*
- * GET over a network: the block of a message has the remote key of the region. A writer that spoils it (here: memory that it has given
- * back) ends this channel, and nothing else.
- */
-static void wrong_note(rpipe_op_t op)
-{
-    for (int lie = 0; lie < 3 && op == RPIPE_GET && pair_over_network(); lie++) {
-        uint64_t few = 100;
-        rregion_t region;
-        int word = 0;
-        struct pair p;
-        uint8_t *block;
-        raddr_t d;
-
-        pair_open(&p, op, HEAP);
-        region = region_of(p.w, buffer[0], ROOM);
-        d = pair_alloc(&p, 500, 0);
-        block = rmem(p.w, d);
-        CHECK_OK(p.w, rfree(p.w, d));
-        CHECK_OK(p.w, rwrite_from(p.w, region, 0, 500, 0, &word, 0));
-        assert_memory_equal(block, "rreg", 4); /* there it is */
-        if (lie == 0)
-            memset(block, 0xff, 64);
-        else if (lie == 1)
-            memcpy(block + 16, &few, sizeof(few)); /* bytes of the region */
-        else
-            memset(block + 24, 0x11, 32); /* the key */
-        CHECK_RC(-EPROTO, p.r, rread(p.r, &d, NULL));
-        CHECK_RC(-EPROTO, p.w, rdone(p.w, &word, 0));
-        assert_int_equal(word, -EPROTO);
-        pair_close(&p);
-        end_of(region);
-    }
 }
 
 /* no slot for a part of the pipe's own memory: all of it is as before, also after a deadline, and it can be given back */
@@ -690,48 +474,23 @@ static void refused(rpipe_op_t op)
     CHECK_RC(-ENOTCONN, NULL, rdone(p.w, NULL, 0));
 }
 
-BOTH(every_size)
-BOTH(many)
-BOTH(copies)
-BOTH(busy)
-BOTH(own_memory)
-BOTH(into)
-BOTH(into_later)
-BOTH(from_into)
-BOTH(deadline)
-BOTH(ring_full)
-BOTH(reader_goes)
-BOTH(reader_has_read)
-BOTH(refused_is_not_lost)
-BOTH(flush_after_a_look)
-BOTH(writer_goes)
-BOTH(shared)
-BOTH(wrong_note)
-BOTH(part_and_full_ring)
-BOTH(refused)
 
 static int group(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_size),
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_copies),
-        cmocka_unit_test(test_busy),
-        cmocka_unit_test(test_own_memory),
-        cmocka_unit_test(test_into),
-        cmocka_unit_test(test_into_later),
-        cmocka_unit_test(test_from_into),
-        cmocka_unit_test(test_deadline),
-        cmocka_unit_test(test_ring_full),
-        cmocka_unit_test(test_reader_goes),
-        cmocka_unit_test(test_reader_has_read),
-        cmocka_unit_test(test_writer_goes),
-        cmocka_unit_test(test_shared),
-        cmocka_unit_test(test_wrong_note),
-        cmocka_unit_test(test_part_and_full_ring),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_refused_is_not_lost),
-        cmocka_unit_test(test_flush_after_a_look),
+        BOTH(every_size),
+        BOTH(many),
+        BOTH(copies),
+        BOTH(busy),
+        BOTH(own_memory),
+        BOTH(into),
+        BOTH(into_later),
+        BOTH(from_into),
+        BOTH(deadline),
+        BOTH(ring_full),
+        BOTH(shared),
+        BOTH(part_and_full_ring),
+        BOTH(refused),
     };
 
     return cmocka_run_group_tests_name("region", tests, pair_setup, pair_teardown);

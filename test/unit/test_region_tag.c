@@ -148,14 +148,12 @@ static void nothing_stored(rpipe_op_t op)
     CHECK_OK(p.r, rclose(p.r));
 }
 
-BOTH(tags)
-BOTH(nothing_stored)
 
 static int group(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tags),
-        cmocka_unit_test(test_nothing_stored),
+        BOTH(tags),
+        BOTH(nothing_stored),
     };
 
     return cmocka_run_group_tests_name("region_tag", tests, pair_setup, pair_teardown);

@@ -45,6 +45,7 @@ unit_tests = \
 	test/unit/test_reduce \
 	test/unit/test_redux \
 	test/unit/test_region \
+	test/unit/test_region_end \
 	test/unit/test_region_tag \
 	test/unit/test_rfree_queues \
 	test/unit/test_region_threads \
@@ -92,6 +93,7 @@ test_unit_test_neighbors_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_reduce_LDADD = $(public) $(CMOCKA_LIBS) -lm
 test_unit_test_redux_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_region_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_region_end_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_region_tag_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_rfree_queues_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_region_threads_LDADD = $(public) $(CMOCKA_LIBS)
@@ -146,6 +148,7 @@ noinst_HEADERS = \
 	test/lib/pattern.h \
 	test/lib/port.h \
 	test/lib/counts.h \
+	test/lib/crowd.h \
 	test/lib/random.h \
 	test/lib/group.h \
 	test/lib/group_pair.h \
@@ -155,5 +158,6 @@ noinst_HEADERS = \
 	test/lib/pair.h \
 	test/lib/ranks.h \
 	test/lib/vmem.h \
+	test/unit/region_pair.h \
 	test/unit/reclaim_pair.h \
 	test/unit/tree_fit_heap.h
