@@ -13,7 +13,7 @@ enum { HEAP = 1 << 16, ROOM = 1 << 15, UNIT = 64 };
 
 static uint8_t buffer[2][ROOM] __attribute__((aligned(64)));
 
-static rregion_t region_of(rch_t ch, void *base, size_t bytes)
+static inline rregion_t region_of(rch_t ch, void *base, size_t bytes)
 {
     rregion_t region = NULL;
 
@@ -22,7 +22,7 @@ static rregion_t region_of(rch_t ch, void *base, size_t bytes)
     return region;
 }
 
-static struct pipe_transport transport(rch_t ch)
+static inline struct pipe_transport transport(rch_t ch)
 {
     struct pipe_transport t;
 
@@ -31,14 +31,14 @@ static struct pipe_transport transport(rch_t ch)
 }
 
 /* a message that the next one does not follow before it may */
-static void await(rch_t ch, int *word)
+static inline void await(rch_t ch, int *word)
 {
     CHECK_OK(ch, rdone(ch, word, 0));
     assert_int_equal(*word, 1);
 }
 
 /* what a pipe that broke over a network still holds it lets go when it is closed, a moment later */
-static void end_of(rregion_t region)
+static inline void end_of(rregion_t region)
 {
     double since = now_ms();
     int rc;
