@@ -300,6 +300,9 @@ static inline void pair_run_both(void **test)
 }
 
 /* A row of the tests of cmocka: a function of the kind of transfer, which runs with both. */
-#define BOTH(test) {#test, pair_run_both, NULL, NULL, &(pair_test){test}}
+#define BOTH(test)                                                                                 \
+    {                                                                                              \
+#test, pair_run_both, NULL, NULL, &(pair_test) { test }                                    \
+    }
 
 #endif

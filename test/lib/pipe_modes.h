@@ -71,7 +71,10 @@ static inline void in_every_mode(in_mode test)
 static inline void run_in_every_mode(void **test) { in_every_mode(*(in_mode *)*test); }
 
 /* A row of the tests of cmocka. */
-#define IN_EVERY_MODE(test) {#test, run_in_every_mode, NULL, tell_mode, &(in_mode){test}}
+#define IN_EVERY_MODE(test)                                                                        \
+    {                                                                                              \
+#test, run_in_every_mode, NULL, tell_mode, &(in_mode) { test }                             \
+    }
 
 static inline rpipe_config_t mode_config(const struct mode *m, uint64_t alloc_size, uint32_t queue)
 {

@@ -474,22 +474,12 @@ static void refused(rpipe_op_t op)
     CHECK_RC(-ENOTCONN, NULL, rdone(p.w, NULL, 0));
 }
 
-
 static int group(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(every_size),
-        BOTH(many),
-        BOTH(copies),
-        BOTH(busy),
-        BOTH(own_memory),
-        BOTH(into),
-        BOTH(into_later),
-        BOTH(from_into),
-        BOTH(deadline),
-        BOTH(ring_full),
-        BOTH(shared),
-        BOTH(part_and_full_ring),
+        BOTH(every_size), BOTH(many),      BOTH(copies),     BOTH(busy),
+        BOTH(own_memory), BOTH(into),      BOTH(into_later), BOTH(from_into),
+        BOTH(deadline),   BOTH(ring_full), BOTH(shared),     BOTH(part_and_full_ring),
         BOTH(refused),
     };
 

@@ -180,12 +180,8 @@ static void wrong_note(rpipe_op_t op)
 static int group(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(reader_goes),
-        BOTH(reader_has_read),
-        BOTH(refused_is_not_lost),
-        BOTH(flush_after_a_look),
-        BOTH(writer_goes),
-        BOTH(wrong_note),
+        BOTH(reader_goes),        BOTH(reader_has_read), BOTH(refused_is_not_lost),
+        BOTH(flush_after_a_look), BOTH(writer_goes),     BOTH(wrong_note),
     };
 
     return cmocka_run_group_tests(tests, pair_setup, pair_teardown);

@@ -148,7 +148,6 @@ static void nothing_stored(rpipe_op_t op)
     CHECK_OK(p.r, rclose(p.r));
 }
 
-
 static int group(void)
 {
     const struct CMUnitTest tests[] = {
