@@ -461,7 +461,7 @@ static void print_fragmentation(const struct allocator *a, const struct trace *t
         printf(",");
         print_text("missing", a->missing[0] != '\0'
                                   ? a->missing
-                                  : "the trace does not run through, or nothing is told");
+                                  : "the trace is incomplete, or nothing was reported");
     } else {
         printf(",\"live\":%llu,\"%s\":%llu", (unsigned long long)t->peak_live,
                a->kind == KIND_VMEM ? "heap" : "resident", (unsigned long long)heap);

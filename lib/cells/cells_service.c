@@ -66,7 +66,7 @@ static void cells_on_request(struct rch *ch, const struct message *m)
                         ch->peer);
         return;
     }
-    RPIPE_FAILPOINT("ratomic: request heard");
+    RPIPE_FAILPOINT("ratomic: request received");
     reply.old = cells_apply(&c->cell[n->cell], (rcells_op_t)n->op, n->operand, n->compare);
     RPIPE_FAILPOINT("ratomic: applied by the service thread");
     reply.head.bytes = sizeof(reply);
@@ -88,7 +88,7 @@ static void cells_on_reply(struct rch *ch, const struct message *m)
                         ch->peer, (unsigned long long)n->head.number);
         return;
     }
-    RPIPE_FAILPOINT("ratomic: answer heard");
+    RPIPE_FAILPOINT("ratomic: reply received");
     if (n->head.number == atomic_load_explicit(&c->wanted, memory_order_relaxed))
         c->old = n->old;
     /* release: pairs with the acquire of the thread that waits for this answer */
