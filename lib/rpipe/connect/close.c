@@ -204,21 +204,25 @@ static int close_attempt(struct rch *ch, void *deferred)
     return 0;
 }
 
-static int close_drain_attempt(struct rch *ch, void *arguments)
+/*
+ * The last operation and the close are one attempt: with thread_sync another thread cannot post an operation in between, which
+ * the peer's release of its memory would not wait for.
+ */
+static int close_drained_attempt(struct rch *ch, void *since)
 {
-    int rc = ch->path->drain(ch, arguments);
+    bool deferred = false;
+    int rc = ch->path->drain(ch, since);
 
     /* the user does not wait for what a failed pipe has requested; the close message comes behind it all the same */
     if (rc == R_PENDING &&
         (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_FAILED) != 0)
         return -ETIMEDOUT;
-    return rc;
+    return rc != 0 ? rc : close_attempt(ch, &deferred);
 }
 
 static int close_checked(struct rch *ch, bool force)
 {
     static const struct awaited awaited = {"proof that everything has arrived", 0};
-    bool deferred = false;
     uint64_t since = 0;
     uint32_t row;
     int rc;
@@ -231,8 +235,17 @@ static int close_checked(struct rch *ch, bool force)
      * Over a network the close message comes behind the last operation: what it promises has arrived, and no operation
      * accesses what is released. Where the deadline is too short for that the service thread waits for it.
      */
-    deferred = call_await(ch, &awaited, close_drain_attempt, &since) == -ETIMEDOUT;
-    rc = call_once(ch, close_attempt, &deferred);
+    atomic_fetch_add_explicit(
+        &ch->users, 1,
+        memory_order_seq_cst); /* the wait uses the end after the attempt that closes it */
+    rc = call_await(ch, &awaited, close_drained_attempt, &since);
+    if (rc != 0) {
+        bool deferred = rc == -ETIMEDOUT;
+
+        rc = call_once(ch, close_attempt, &deferred);
+    }
+    if (atomic_fetch_sub_explicit(&ch->users, 1, memory_order_seq_cst) == 1)
+        end_release_if_done(ch);
     trace_end(row, 0, 0, rc);
     return rc;
 }
