@@ -53,15 +53,26 @@ static char *buffer_of(uint32_t unit, uint64_t bytes)
     return buffer;
 }
 
-static bool is_valid(const rvmem_config_t *cfg, const void *buffer)
+/* What 0 stands for, as the manual has it. */
+static void resolve(rvmem_config_t *cfg)
 {
-    uint32_t unit = cfg->unit_bytes;
-    uint64_t bytes = cfg->bytes;
+    cfg->unit_bytes = cfg->unit_bytes != 0 ? cfg->unit_bytes : 64;
+    cfg->bytes = cfg->bytes != 0 ? cfg->bytes : (uint64_t)1 << 20;
+    cfg->heuristic = cfg->heuristic != RMALLOC_FIT_DEFAULT ? cfg->heuristic : RMALLOC_NEXT_FIT;
+}
 
-    return cfg->zero == 0 && unit != 0 && unit <= 1u << 20 && (unit & (unit - 1)) == 0 &&
-           bytes != 0 && bytes <= MODEL_UNITS_MAX * unit &&
-           (unsigned)cfg->heuristic <= RMALLOC_RANDOM_FIT && (uintptr_t)buffer % unit == 0 &&
-           (uintptr_t)buffer <= UINTPTR_MAX - bytes;
+static bool is_valid(const rvmem_config_t *given, const void *buffer)
+{
+    rvmem_config_t cfg = *given;
+    uint32_t unit;
+    uint64_t bytes;
+
+    resolve(&cfg);
+    unit = cfg.unit_bytes;
+    bytes = cfg.bytes;
+    return cfg.zero == 0 && unit <= 1u << 20 && (unit & (unit - 1)) == 0 &&
+           bytes <= MODEL_UNITS_MAX * unit && (unsigned)cfg.heuristic <= RMALLOC_RANDOM_FIT &&
+           (uintptr_t)buffer % unit == 0 && (uintptr_t)buffer <= UINTPTR_MAX - bytes;
 }
 
 static void spoil(rvmem_config_t *cfg, uintptr_t *buffer, struct input *in)
@@ -127,6 +138,7 @@ static void create(struct instance *i, struct input *in)
     }
     cfg.buffer = buffer;
     MODEL_CHECK(i, rvmem_create(&i->vmem, &cfg) == R_SUCCESS);
+    resolve(&cfg);
     geometry = (struct heap_config){.algorithm = cfg.heuristic,
                                     .unit_size = cfg.unit_bytes,
                                     .bytes = cfg.bytes,

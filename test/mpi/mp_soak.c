@@ -134,7 +134,7 @@ static void begin(struct worker *w, struct end *e)
 
 static void finish(struct worker *w, struct end *e)
 {
-    struct pipe_counts st;
+    struct pipe_counts st = {0};
 
     CHECK_OK(e->ch, pipe_counts(e->ch, &st));
     if (e->writer)

@@ -210,8 +210,9 @@ static void test_damaged_streams(void **state)
                                           ? m->frame.body_bytes - 8
                                           : 0; /* the rest is taken for a header */
             connection_queue(from, m);
-            if (wire_padded(m->frame.body_bytes) >
-                sizeof(bytes)) { /* a length that we cannot send: as much as there is */
+            if (message_bytes(m) >
+                sizeof(m->frame) +
+                    sizeof(bytes)) { /* lengths that we cannot send: as much as there is */
                 list_remove(&m->link);
                 send(from->fd, &m->frame, sizeof(m->frame), 0);
                 message_free(m);
