@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cells.c: rcells_atomic: operations on 64-bit cells (cells.h, doc/atomics.md).
+ * cells.c: rcells_atomic: operations on 64-bit cells (cells.h, doc/cells.md).
  *
  * An operation that fetches waits for its answer. One that does not is accepted and forgotten; rflush waits for all of them.
  * Where the device has compare-swap but not the operation itself, the value is read, and swapped for the new one unless it

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cells.h: an array of 64-bit cells in the passive end's memory, on which active ends operate (doc/atomics.md).
+ * cells.h: an array of 64-bit cells in the passive end's memory, on which active ends operate (doc/cells.md).
  *
  *   cells.c          rcells_atomic, and the ways in which it is done
  *   cells_service.c  the way by which the passive end's service thread does it
