@@ -354,7 +354,7 @@ static int cells_service_attempt(struct rch *ch, struct atomic_arguments *a)
         c->fetching = a;
     rc = cells_request(ch, a->op, a->cell, a->operand, a->compare, a->fetch);
     if (rc != 0)
-        return rc == -ENOMEM ? end_error(ch, rc, "rcells_atomic: no memory for another request")
+        return rc == -ENOMEM ? call_error(ch, rc, "no memory for another request")
                              : R_PENDING; /* the notification follows */
     a->under_way = true;
     a->number = atomic_load_explicit(&c->asked, memory_order_relaxed);
@@ -366,7 +366,7 @@ static int cells_operate(struct rch *ch, struct atomic_arguments *a)
 {
     uint32_t state =
         atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
-    int rc = end_check_peer(ch, "rcells_atomic", state);
+    int rc = call_check_peer(ch, state);
 
     if (rc == 0 && (state & STATE_JOINED) == 0)
         rc = end_join_complete(ch, deadline_in_ms(ch->timeout_ms));
@@ -404,48 +404,55 @@ static int cells_passive_attempt(struct rch *ch, void *arguments)
     struct atomic_arguments *a = arguments;
 
     if (ch->cells->cell == NULL)
-        return end_error(
-            ch, -ECONNRESET,
-            "rcells_atomic: this pipe has no cells: rank %d was gone when it was opened", ch->peer);
+        return call_error(ch, -ECONNRESET,
+                          "this pipe has no cells: rank %d was gone when it was opened", ch->peer);
     if (!ch->cells->processors)
-        return end_error(
+        return call_error(
             ch, -ENOTSUP,
-            "rcells_atomic: these cells are operated on by a device that is not atomic with this "
+            "these cells are operated on by a device that is not atomic with this "
             "processor: set "
             "RPIPE_ATOMICS=service at this end, or open a user end to this process itself");
     a->old = cells_apply(&ch->cells->cell[a->cell], a->op, a->operand, a->compare);
     return 0;
 }
 
+static int cells_check_operation(struct rch *ch, const struct atomic_arguments *a)
+{
+    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_CELLS) == 0)
+        return call_error(ch, -EBADF, "this is a pipe of messages; rcells_open opens cells");
+    if ((unsigned)a->op > RCELLS_XOR)
+        return call_error(ch, -EINVAL, "operation %d; it must be RCELLS_ADD to RCELLS_XOR",
+                          (int)a->op);
+    if (ch->adopts) { /* the number of cells is that of the owner */
+        int rc = rpipe_wait(ch);
+
+        if (rc != 0)
+            return rc;
+    }
+    if (ch->cells == NULL)
+        return call_error(ch, -ECONNRESET, "rank %d is gone", ch->peer);
+    if (a->cell >= ch->cells->count)
+        return call_error(ch, -EINVAL, "cell %zu; this pipe has %llu, counted from 0", a->cell,
+                          (unsigned long long)ch->cells->count);
+    return 0;
+}
+
 static NOINLINE int cells_atomic_slow(struct rch *ch, struct atomic_arguments *a)
 {
     static const struct awaited awaited = {"answer from the cells", 0};
-    int rc = end_check_call(ch, "rcells_atomic", 0);
-    uint32_t state;
+    struct call call;
+    int rc = call_begin(&call, "rcells_atomic", ch, 0);
 
+    if (rc == 0)
+        rc = cells_check_operation(ch, a);
     if (rc != 0)
-        return rc;
-    state = atomic_load_explicit(&ch->state, memory_order_relaxed);
-    if ((state & STATE_CELLS) == 0)
-        return end_error(ch, -EBADF,
-                         "rcells_atomic: this is a pipe of messages; rcells_open opens cells");
-    if ((unsigned)a->op > RCELLS_XOR)
-        return end_error(ch, -EINVAL,
-                         "rcells_atomic: operation %d; it must be RCELLS_ADD to RCELLS_XOR",
-                         (int)a->op);
-    if (ch->adopts && (rc = rpipe_wait(ch)) != 0)
-        return rc; /* the number of cells is that of the owner */
-    if (ch->cells == NULL)
-        return end_error(ch, -ECONNRESET, "rcells_atomic: rank %d is gone", ch->peer);
-    if (a->cell >= ch->cells->count)
-        return end_error(ch, -EINVAL, "rcells_atomic: cell %zu; this pipe has %llu, counted from 0",
-                         a->cell, (unsigned long long)ch->cells->count);
-    if ((state & STATE_READER) != 0)
-        return call_once(ch, cells_passive_attempt, a);
-    rc = call_wait(ch, "rcells_atomic", &awaited, cells_active_attempt, a);
+        return call_end(&call, rc);
+    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_READER) != 0)
+        return call_end(&call, call_once(ch, cells_passive_attempt, a));
+    rc = call_await(ch, &awaited, cells_active_attempt, a);
     if (rc == -ETIMEDOUT)
         (void)call_once(ch, cells_give_up_attempt, a);
-    return rc;
+    return call_end(&call, rc);
 }
 
 int rcells_atomic(rcells_t cells, rcells_op_t op, size_t cell, uint64_t operand, uint64_t compare,

@@ -19,14 +19,21 @@
 
 rch_t rcells_pipe(rcells_t cells) { return (rch_t)(void *)cells; }
 
-/* Is it open, and does it have cells? */
-static int cells_open_check(struct rch *ch, const char *call)
+/* As call_begin, for an end that must have cells. */
+static int cells_open_begin(struct call *call, const char *name, struct rch *ch)
 {
-    int rc = end_check_call(ch, call, 0);
+    int rc = call_begin(call, name, ch, 0);
 
     if (rc == 0 && ch->cfg.op != OP_CELLS)
-        rc = end_error(ch, -EBADF, "%s: this is a pipe of messages; rcells_open opens cells", call);
+        rc = call_error(ch, -EBADF, "this is a pipe of messages; rcells_open opens cells");
     return rc;
+}
+
+static int cells_open_check_shared(struct rch *shared)
+{
+    struct call call;
+
+    return call_end(&call, cells_open_begin(&call, "rcells_open: shared", shared));
 }
 
 static int cells_open_end(rcells_t *cells, const rcells_config_t *cfg, size_t size)
@@ -43,7 +50,7 @@ static int cells_open_end(rcells_t *cells, const rcells_config_t *cfg, size_t si
         return call_error(NULL, -EINVAL, "%s is NULL", cells == NULL ? "cells" : "cfg");
     rc = sized_copy(&known, sizeof(known), cfg, size, &err);
     shared = rc == 0 ? rcells_pipe(known.shared) : NULL;
-    if (shared != NULL && (rc = cells_open_check(shared, "rcells_open: shared")) != 0)
+    if (shared != NULL && (rc = cells_open_check_shared(shared)) != 0)
         return rc;
     if (shared != NULL && known.cells == 0)
         known.cells = shared->cfg.heap_bytes / sizeof(uint64_t);
@@ -69,15 +76,17 @@ int(rcells_open)(rcells_t *cells, const rcells_config_t *cfg, size_t size)
 int rcells_flush(rcells_t cells)
 {
     struct rch *ch = rcells_pipe(cells);
-    int rc = cells_open_check(ch, "rcells_flush");
+    struct call call;
+    int rc = cells_open_begin(&call, "rcells_flush", ch);
 
-    return rc != 0 ? rc : end_flush(ch, "rcells_flush", 0);
+    return call_end(&call, rc == 0 ? end_flush(ch, "rcells_flush", 0) : rc);
 }
 
 int rcells_close(rcells_t cells)
 {
     struct rch *ch = rcells_pipe(cells);
-    int rc = cells_open_check(ch, "rcells_close");
+    struct call call;
+    int rc = cells_open_begin(&call, "rcells_close", ch);
 
-    return rc != 0 ? rc : end_close(ch, false);
+    return call_end(&call, rc == 0 ? end_close(ch, "rcells_close", false) : rc);
 }

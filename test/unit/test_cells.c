@@ -183,8 +183,11 @@ static void test_misuse(void **state)
     CHECK_RC(-ENOTCONN, p.w, rcells_close(p.user));
     CHECK_OK(NULL, rpipe(&m.w, &pipe));
     CHECK_RC(-EBADF, m.w, rcells_atomic(cells_at(m.w), RCELLS_ADD, 0, 1, 0, NULL));
+    assert_non_null(strstr(rerror(m.w), ": rcells_atomic: this is a pipe"));
     CHECK_RC(-EBADF, m.w, rcells_flush(cells_at(m.w)));
+    assert_non_null(strstr(rerror(m.w), ": rcells_flush: this is a pipe"));
     CHECK_RC(-EBADF, m.w, rcells_close(cells_at(m.w)));
+    assert_non_null(strstr(rerror(m.w), ": rcells_close: this is a pipe"));
     CHECK_OK(m.w, rclose(m.w));
 }
 

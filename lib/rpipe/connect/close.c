@@ -250,24 +250,20 @@ static int close_checked(struct rch *ch, bool force)
     return rc;
 }
 
-int end_close(struct rch *ch, bool force)
+int end_close(struct rch *ch, const char *name, bool force)
 {
     struct call call;
-    int rc = call_begin(&call, "rclose", ch, 0);
+    int rc = call_begin(&call, name, ch, 0);
 
     return call_end(&call, rc == 0 ? close_checked(ch, force) : rc);
 }
 
 int rpipe_close(rch_t ch)
 {
-    const char *outer = call_rename("rclose");
-    int rc = 0;
+    struct call call;
+    int rc = call_begin(&call, "rclose", ch, 0);
 
-    if (ch != NULL && ch->cells != NULL &&
-        (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_CLOSED) == 0)
+    if (rc == 0 && ch->cells != NULL)
         rc = call_error(ch, -EBADF, "this end has cells; close it by rcells_close");
-    (void)call_rename(outer);
-    if (rc != 0)
-        return rc;
-    return end_close(ch, false);
+    return call_end(&call, rc == 0 ? close_checked(ch, false) : rc);
 }

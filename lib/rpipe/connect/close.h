@@ -8,8 +8,8 @@
 #include "rpipe/end/message.h"
 #include "rpipe/end/rch.h"
 
-/* rclose. `force`: also while transfers from or to the program's memory are in flight. */
-int end_close(struct rch *ch, bool force);
+/* rclose and rcells_close, named `name`. `force`: also while transfers from or to the program's memory are in flight. */
+int end_close(struct rch *ch, const char *name, bool force);
 
 /* Allocates the close message, so that closing never fails for lack of memory. 0 or -ENOMEM. */
 int close_prepare(struct rch *ch);

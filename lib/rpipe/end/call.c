@@ -36,7 +36,7 @@ const struct connector *end_connector;
 
 /* ---- entry ---- */
 
-static int call_check(struct rch *ch, enum side side)
+int call_check(struct rch *ch, enum side side)
 {
     uint32_t state;
 
@@ -78,15 +78,6 @@ int call_check_flags(struct rch *ch, int flags)
     if ((flags & ~R_NOWAIT) == 0)
         return 0;
     return call_error(ch, -EINVAL, "flags is 0x%x; it must be 0 or R_NOWAIT", (unsigned)flags);
-}
-
-int end_check_call(struct rch *ch, const char *call, enum side side)
-{
-    const char *outer = call_rename(call);
-    int rc = call_check(ch, side);
-
-    (void)call_rename(outer);
-    return rc;
 }
 
 /* ---- the peer ---- */
@@ -150,15 +141,6 @@ int call_check_peer(struct rch *ch, uint32_t state)
     return rc;
 }
 
-int end_check_peer(struct rch *ch, const char *call, uint32_t state)
-{
-    const char *outer = call_rename(call);
-    int rc = call_check_peer(ch, state);
-
-    (void)call_rename(outer);
-    return rc;
-}
-
 static int call_timed_out(struct rch *ch, const struct awaited *awaited)
 {
     uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire);
@@ -180,15 +162,6 @@ int call_no_descriptor(struct rch *ch, uint64_t held)
         ch, -ENOBUFS,
         "this end holds %llu messages; free or send some, or increase max_messages (%u)",
         (unsigned long long)held, ch->cfg.max_messages);
-}
-
-int end_no_descriptor(struct rch *ch, const char *call, uint64_t held)
-{
-    const char *outer = call_rename(call);
-    int rc = call_no_descriptor(ch, held);
-
-    (void)call_rename(outer);
-    return rc;
 }
 
 /* ---- thread_sync ---- */
@@ -336,14 +309,4 @@ int call_await(struct rch *ch, const struct awaited *awaited, attempt try, void 
         call_unuse(ch);
     }
     return call_end(&call, rc);
-}
-
-int call_wait(struct rch *ch, const char *call, const struct awaited *awaited, attempt try,
-              void *arguments)
-{
-    const char *outer = call_rename(call);
-    int rc = call_await(ch, awaited, try, arguments);
-
-    (void)call_rename(outer);
-    return rc;
 }

@@ -20,6 +20,8 @@
 
 /* Enters the call `name` and checks its end: NULL, closed, forked, not the `side` (0: either). 0, or the code and its message. */
 int call_begin(struct call *call, const char *name, struct rch *ch, enum side side);
+/* The check alone, for a call of several ends that has been entered by call_enter. */
+int call_check(struct rch *ch, enum side side);
 /* Leaves it, also where call_begin has failed. Returns rc. */
 int call_end(const struct call *call, int rc);
 
@@ -45,13 +47,5 @@ int call_once(struct rch *ch, attempt try, void *arguments);
 bool end_peer_died(const struct rch *ch, uint32_t state);
 /* ": its host ...", or "" where nothing is known; for messages. Buffer of the calling thread. */
 const char *end_death_reason(const struct rch *ch);
-
-/* ---- the former functions, for callers that pass the name of the call ---- */
-
-int end_check_call(struct rch *ch, const char *call, enum side side);
-int end_check_peer(struct rch *ch, const char *call, uint32_t state);
-int end_no_descriptor(struct rch *ch, const char *call, uint64_t held);
-int call_wait(struct rch *ch, const char *call, const struct awaited *awaited, attempt try,
-              void *arguments);
 
 #endif

@@ -42,10 +42,4 @@ void calls_done(void);   /* and for this one too, when rexit returns */
 bool calls_any(void);    /* a thread is in a counted call */
 void calls_forked(void); /* in the child of a fork: no thread is */
 
-/* The former names. */
-#define active_call call
-#define active_call_enter(in) call_enter(in, call_name())
-#define active_call_leave(in) call_leave(in)
-#define active_calls_ended() calls_ended()
-
 #endif

@@ -37,11 +37,12 @@ static void error_keep(struct rch *ch, const char *text)
         snprintf(ch->error_text, LAST_ERROR_BYTES, "%s", text);
 }
 
-static void error_set_last(struct rch *ch, int code, const char *call, const char *format,
-                           va_list arguments)
+int call_error(struct rch *ch, int code, const char *format, ...)
 {
+    const char *call = call_name();
     char text[LAST_ERROR_BYTES];
     size_t used = 0;
+    va_list arguments;
 
     if (ch != NULL) {
         atomic_fetch_add_explicit(&ch->counts.errors, 1, memory_order_relaxed);
@@ -50,29 +51,12 @@ static void error_set_last(struct rch *ch, int code, const char *call, const cha
     }
     if (call != NULL)
         used += (size_t)snprintf(text + used, sizeof(text) - used, "%s: ", call);
+    va_start(arguments, format);
     vsnprintf(text + used, sizeof(text) - used, format, arguments);
+    va_end(arguments);
     if (ch != NULL)
         error_keep(ch, text);
     last_error_set("%s", text); /* logs it, too */
-}
-
-int call_error(struct rch *ch, int code, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    error_set_last(ch, code, call_name(), format, arguments);
-    va_end(arguments);
-    return code;
-}
-
-int end_error(struct rch *ch, int code, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    error_set_last(ch, code, NULL, format, arguments);
-    va_end(arguments);
     return code;
 }
 

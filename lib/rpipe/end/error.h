@@ -21,9 +21,4 @@ int call_error(struct rch *ch, int code, const char *format, ...)
 /* "pipe 0>1 context 3": its writer and reader. Buffer of the calling thread. */
 const char *end_name(const struct rch *ch);
 
-/* ---- the former functions, for callers whose message begins with the name of the call ---- */
-
-int end_error(struct rch *ch, int code, const char *format, ...)
-    __attribute__((format(printf, 3, 4))) NOINLINE;
-
 #endif

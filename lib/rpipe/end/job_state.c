@@ -61,12 +61,3 @@ int job_check(void)
         return call_error(NULL, -ENOTCONN, "call rinit first");
     }
 }
-
-int job_refuses(const char *call)
-{
-    const char *outer = call_rename(call);
-    int rc = job_check();
-
-    (void)call_rename(outer);
-    return rc;
-}

@@ -22,6 +22,5 @@ int job_ranks(void);
 uint64_t job_first(void);
 /* 0, or -ENOTCONN and the message why the current call cannot be made. */
 int job_check(void);
-int job_refuses(const char *call); /* the former function, with the name of the call */
 
 #endif

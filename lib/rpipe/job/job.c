@@ -258,7 +258,7 @@ static void rpipe_job_close_all(int64_t deadline)
         if ((atomic_load_explicit(&ch->state, memory_order_acquire) & STATE_CLOSED) != 0)
             continue;
         ch->timeout_ms = deadline_left_ms(deadline, -1); /* one deadline for all */
-        (void)end_close(ch, true);
+        (void)end_close(ch, "rclose", true);
     }
 }
 

@@ -188,11 +188,10 @@ static int region_close(struct rregion *region)
 
 int rregion_close(rregion_t region)
 {
-    const char *outer = call_rename("rregion_close");
-    int rc = region_close(region);
+    struct call call;
 
-    (void)call_rename(outer);
-    return rc;
+    call_enter(&call, "rregion_close");
+    return call_end(&call, region_close(region));
 }
 
 /* ---- the feature ---- */

@@ -102,7 +102,7 @@ int rpipe_poll(const rch_t *ch, int n, int *ready, int timeout_ms)
                                           : "n is out of range",
                         POLL_MOST);
     for (i = 0; rc == 0 && i < n; i++)
-        rc = end_check_call(ch[i], "rpoll", SIDE_READER);
+        rc = call_check(ch[i], SIDE_READER);
     if (rc == 0 && calls_ended())
         rc = job_check();
     else if (rc == 0)
