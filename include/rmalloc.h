@@ -12,7 +12,8 @@
  *
  * Sizes. A structure of a call travels with its size, as in openat2(2), so that it can grow: the function has a last
  * parameter `size`, and a macro of the same name adds it. rpipe(&ch, &cfg) is complete; &rpipe has three parameters.
- * A smaller structure is extended by zeros; a larger one is -E2BIG unless what this library does not know is zero.
+ * A smaller structure is extended by zeros. A larger one is -E2BIG, unless all members that this
+ * library does not have are zero.
  */
 #ifndef RMALLOC_H
 #define RMALLOC_H
@@ -74,7 +75,7 @@ int R_VERB(rmalloc_nb, rmalloc_nb, (rch_t ch, size_t size, raddr_t *d));
 /* Address of the payload, valid while the caller owns d. NULL: d is not owned by the caller; errno has the code. */
 void *R_VERB(rmem, rmalloc_ptr, (rch_t ch, raddr_t d));
 
-/* Bytes of the message: those requested, or those received. 0: errno tells an empty message from a wrong d. */
+/* Bytes of the message: those requested, or those received. 0: empty, or d is wrong: errno is set. */
 size_t R_VERB(rsize, rmalloc_size, (rch_t ch, raddr_t d));
 
 /* Writer: shortens an unsent message to its first bytes and frees the rest, in whole units. Never waits. */

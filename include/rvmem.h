@@ -79,7 +79,7 @@ int rvmem_free(rvmem_t vmem, raddr_t d);
 /* Address of a block; NULL: the range is not mapped here, or d is wrong; errno has the code. */
 void *rvmem_mem(rvmem_t vmem, raddr_t d);
 
-/* Bytes requested; 0: errno tells an empty block from a wrong d. */
+/* Bytes requested. 0: an empty block, or d is wrong: errno is set. */
 size_t rvmem_size(rvmem_t vmem, raddr_t d);
 
 /* Bytes from the beginning of the range to the block; UINT64_MAX: d is wrong. */

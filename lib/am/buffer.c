@@ -89,7 +89,8 @@ int ram_reply_alloc(ram_t am, ram_message_t *to, size_t bytes, ram_message_t *me
     in = am_reply_link("ram_reply_alloc", to, &rc);
     if (in == NULL)
         return rc;
-    mem = am_in_reply_memory(in, am->reply_max, &d); /* with room for arguments, where they fit */
+    mem = am_in_reply_memory(in, am->reply_max,
+                             &d); /* includes space for arguments, where they fit */
     if (mem == NULL)
         return -errno;
     to->internal.flags |= AM_ANSWERED;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* features.c: the table of feature.h: which features ends have. Only this file knows all of them. */
+/* features.c: the table of feature.h: which features ends have. Only this file names all of them. */
 #include "rpipe/end/feature.h"
 
 #include "cells/cells.h"
