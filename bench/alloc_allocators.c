@@ -3,8 +3,8 @@
  * alloc_allocators.c: what is compared, see alloc_bench.h.
  *
  * The libraries of others are opened at run time, each in a scope of its own, so that none takes the place of the C
- * library's malloc and none is needed for the build. jemalloc wants more static thread-local storage than glibc keeps for
- * what is opened late; that is a tunable, read when a program starts.
+ * library's malloc and none is needed for the build. jemalloc needs more static thread-local storage than glibc reserves
+ * for libraries opened at run time; a tunable, read when a program starts, sets that reserve.
  */
 #include "alloc_bench.h"
 #include <rvmem.h>
@@ -26,9 +26,9 @@ static void *empty_malloc(size_t size)
 
 static void empty_free(void *p) { __asm__ __volatile__("" ::"r"(p)); }
 
-#define OURS(heuristic, says)                                                                      \
+#define OURS(heuristic, label)                                                                     \
     {                                                                                              \
-        .name = (says), .kind = KIND_VMEM, .fit = (heuristic), .vmem_alloc = rvmem_alloc,          \
+        .name = (label), .kind = KIND_VMEM, .fit = (heuristic), .vmem_alloc = rvmem_alloc,         \
         .vmem_free = rvmem_free, .vmem_ptr = rvmem_mem                                             \
     }
 

@@ -108,7 +108,7 @@ enum { FITS = 5, MALLOCS = 4, ALLOCATORS = FITS + MALLOCS };
 
 extern struct allocator allocators[ALLOCATORS];
 
-/* Restarts the program where a library would find no room for its thread-local variables. Call first in main. */
+/* Restarts the program if the thread-local variables of a library would not fit. Call first in main. */
 void allocators_prepare(char **argv);
 void allocators_find(void);
 /* Ours: an instance of so many bytes; with `touch` its memory is there already. 0, or -errno and `missing`. */
@@ -139,13 +139,13 @@ INLINE void *allocator_memory(const struct allocator *a, enum allocator_kind kin
 
 /* ---- traces (alloc_trace.c) ---- */
 
-/* What lies in the slot is freed; then, if size is not 0, so many bytes are allocated and kept there. */
+/* Frees the block of the slot, if any; then allocates size bytes for the slot, unless size is 0. */
 struct step {
     uint32_t slot, size;
 };
 
 struct trace {
-    const char *name, *says;
+    const char *name, *label;
     uint32_t slots, steps;
     struct step *step;
     uint64_t allocs;

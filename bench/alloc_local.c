@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * alloc_local.c: what rdmalloc + rdmafree cost, beside malloc + free of others, on the same traces; see alloc_bench.h.
+ * alloc_local.c: what rvmem_alloc + rvmem_free cost, beside malloc + free of others, on the same traces; see alloc_bench.h.
  *
  *     pairs           time of an allocation and its free, on every trace, payload not touched or its first word written
  *     scale           the same, at random, with 10 to a million live blocks; and what descriptors take
@@ -155,7 +155,7 @@ static void print_pair(const struct allocator *a, bool touch, const struct trace
     printf("{\"part\":\"pairs\",");
     print_text("trace", t->name);
     printf(",");
-    print_text("says", t->says);
+    print_text("label", t->label);
     printf(",\"touch\":%d,", touch);
     print_text("allocator", a->name);
     if (a->missing[0] != '\0') {
@@ -236,7 +236,7 @@ INLINE bool churn_as(const struct allocator *a, enum allocator_kind kind, struct
     return true;
 }
 
-#define CHURN 2000 /* steps between two looks at the clock, which is a system call */
+#define CHURN 2000 /* steps between two reads of the clock, which is a system call */
 
 static bool churn(const struct allocator *a, struct churn *c, uint64_t steps)
 {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Pictures of bench/alloc, drawn by gnuplot. Each function gets the run and returns the name of the picture, or a sentence
-that says why there is none. The script, with its data in it, stays beside the picture, so that it can be drawn otherwise."""
+"""Pictures of bench/alloc, drawn by gnuplot. Each function gets the run and returns the name of the
+picture, or the reason why there is none. The script, which contains its data, stays beside the
+picture, so that it can be changed and run again."""
 import os
 import shutil
 import subprocess
@@ -42,7 +43,7 @@ def draw(run, name, size, body):
     done = subprocess.run(["gnuplot", script], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           check=False)
     if done.returncode != 0 or not os.path.exists(png):
-        return f"{name}.png: gnuplot says {' '.join(done.stderr.split())[:300] or done.returncode}"
+        return f"{name}.png: gnuplot failed: {' '.join(done.stderr.split())[:300] or done.returncode}"
     return png
 
 
@@ -83,9 +84,9 @@ def relative(a, b):
 def pairs(run, traces, names):
     body = "set multiplot layout 2,1 title 'An allocation and its free, on the same traces' font ',14'\nset ylabel 'ns (median)'\n" \
            "set logscale y 10\nset yrange [1:*]\n"
-    for touch, says in ((0, "not touched"), (1, "first word written")):
+    for touch, label in ((0, "not touched"), (1, "first word written")):
         rows = [(t, [median(run.sample("pairs", trace=t, touch=touch, allocator=n)) for n in names]) for t in traces]
-        body += block(f"d{touch}", rows) + f"set title 'Memory {says}'\n" + bars(f"d{touch}", names, rows)
+        body += block(f"d{touch}", rows) + f"set title 'Memory {label}'\n" + bars(f"d{touch}", names, rows)
     return draw(run, "pairs", (1100, 800), body + "unset multiplot\n")
 
 
@@ -137,7 +138,7 @@ def modes(run, how, sizes, thesis, bytes_of):
     columns = ours + ["thesis: tag", "thesis: channel"]
     body = "set multiplot layout 2,1 title 'Table 6.1: time of a message by its time with block synchronization, next-fit' font ',14'\n" \
            "set ylabel 'time / time with block'\nset yrange [0:*]\nset arrow 1 from graph 0, first 1 to graph 1, first 1 nohead lc rgb '#555555' dt 2\n"
-    for i, (test, says) in enumerate((("stream", "stream: time between two messages"), ("pingpong", "one way: half a round trip"))):
+    for i, (test, label) in enumerate((("stream", "stream: time between two messages"), ("pingpong", "one way: half a round trip"))):
         rows = []
         for op in ("put", "get"):
             for size in sizes:
@@ -146,7 +147,7 @@ def modes(run, how, sizes, thesis, bytes_of):
                 rows.append((f"{'rwrite' if op == 'put' else 'rread'}\\n{bytes_of(size)}",
                              [relative(found[n], found["block, next"]) for n in ours] +
                              ([his[1] / his[0], his[3] / his[0]] if his else [None, None])))
-        body += block(f"d{i}", rows) + f"set title {quoted(says)}\n" + bars(f"d{i}", columns, rows)
+        body += block(f"d{i}", rows) + f"set title {quoted(label)}\n" + bars(f"d{i}", columns, rows)
     return draw(run, "table_6_1", (1150, 820), body + "unset multiplot\n")
 
 

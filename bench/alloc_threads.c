@@ -3,7 +3,8 @@
  * alloc_threads.c: what one thread allocates, another frees; see alloc_bench.h.
  *
  *     xmalloc   one thread allocates, the other frees in the same order
- *     larson    both allocate for each other; what comes in goes to a random place, and what lay there is freed
+ *     larson    each allocates for the other, stores what it receives in a random slot, and frees the block
+ *             that was there
  *
  * Ours is what the product is: a pipe within the process (the xmalloc-like trace), or one each way (the larson-like):
  * rmalloc and rwrite by one thread, rread and rfree by the other, and what is freed travels back to the heap that it came
@@ -84,7 +85,7 @@ static inline void idle(unsigned *times)
         cpu_pause();
 }
 
-/* ---- who is compared ---- */
+/* ---- the contestants ---- */
 
 struct contestant {
     const char *name;
@@ -191,7 +192,7 @@ static void xmalloc_peer(const struct run *r, int me)
     }
 }
 
-/* ---- larson: neither side waits for memory without looking at what has come in ---- */
+/* ---- larson: a side that waits for memory polls its incoming ring meanwhile ---- */
 
 static bool larson_send(const struct run *r, int me, long i)
 {
@@ -207,7 +208,7 @@ static bool larson_send(const struct run *r, int me, long i)
             fail(NULL, "malloc", -ENOMEM);
         if (r->touch)
             write_word(p, (uint64_t)i);
-        while (!ring_put(&rings[me], p)) /* never: not more than 2 * AHEAD are under way */
+        while (!ring_put(&rings[me], p)) /* never: at most 2 * AHEAD are in flight */
             ;
         return true;
     }

@@ -12,7 +12,7 @@
 struct pen {
     struct trace *t;
     uint64_t random;
-    uint32_t steps; /* room for */
+    uint32_t steps; /* capacity */
 };
 
 static bool put(struct pen *p, uint32_t slot, uint32_t size)
@@ -93,7 +93,7 @@ static void write_phases(struct pen *p)
 }
 
 static const struct {
-    const char *name, *says;
+    const char *name, *label;
     uint32_t slots;
     void (*write)(struct pen *p);
 } kinds[TRACES] = {
@@ -139,7 +139,7 @@ int trace_make(struct trace *t, int which, uint32_t scale, uint32_t steps, uint6
     /* enough for a few times around, and for what is freed in the end */
     if (pen.steps < 8 * slots)
         pen.steps = 8 * slots;
-    *t = (struct trace){.name = kinds[which].name, .says = kinds[which].says, .slots = slots};
+    *t = (struct trace){.name = kinds[which].name, .label = kinds[which].label, .slots = slots};
     t->step = malloc(pen.steps * sizeof(*t->step));
     if (t->step == NULL)
         return -ENOMEM;

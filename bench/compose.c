@@ -169,7 +169,8 @@ int main(int argc, char **argv)
     rounds = argc > 3 ? strtol(argv[3], NULL, 0) : rounds;
     MUST(rinit(&rank, &ranks));
     if (ranks < 2 || messages < 1 || rounds < 1 || rounds > ROUNDS_MOST) {
-        fprintf(stderr, "compose: wants 2 processes or more, 1 message or more, 1 to %d rounds\n",
+        fprintf(stderr,
+                "compose: requires 2 processes or more, 1 message or more, 1 to %d rounds\n",
                 ROUNDS_MOST);
         network_abort(1);
     }

@@ -3,7 +3,7 @@
  * copies.c: the one copy by which memory of one process gets to another on the same host: into shared memory, by the writer
  * (memcpy, as rwrite_from does), beside out of the writer's memory, by the reader (process_vm_readv, cross-memory attach).
  *
- * A message to and an answer back: the writer fills nothing, the reader looks at every line of what it has got. Both ways in turns
+ * A message to and an answer back: the writer fills nothing, the reader reads every cache line of the message. Both ways in turns
  * within each round, so that a noisy moment strikes both; medians and minima of the rounds, microseconds, and the ratios.
  *
  * usage: copies [rounds [bytes...]]
@@ -52,10 +52,10 @@ static int64_t now_ns(void)
 
 static void await(_Atomic uint64_t *word, uint64_t value)
 {
-    int looks = 0;
+    int polls = 0;
 
     while (atomic_load_explicit(word, memory_order_acquire) != value)
-        if (++looks % 20000 == 0)
+        if (++polls % 20000 == 0)
             sched_yield();
 }
 

@@ -4,7 +4,7 @@
  *
  * Two processes share a page. Each polls its own line and writes the other's, once with a tight loop and once with a pause
  * instruction in it; which of the two is better depends on the machine. No library does better than this with one line
- * per message, so it is the yardstick of every latency, and its spread over the rounds tells how quiet the machine is.
+ * per message, so it is the yardstick of every latency, and its spread over the rounds measures how quiet the machine is.
  *
  * usage: pingpong [-n ROUND_TRIPS] [-r ROUNDS] [-c CPU,CPU]
  * prints one line of JSON: one-way times in nanoseconds, for each round.
@@ -60,7 +60,7 @@ static inline __attribute__((always_inline)) void await(struct line *line, uint6
             relax();
 }
 
-/* Numbers go on from round to round, so a line never holds an old one that looks new. */
+/* Numbers go on from round to round, so no line holds an old number that equals an expected one. */
 static inline __attribute__((always_inline)) double play(struct table *t, int me, uint64_t from,
                                                          uint64_t n, bool pausing)
 {

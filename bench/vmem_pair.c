@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * vmem_pair.c: what rdmalloc + rdmafree cost, beside malloc + free of mimalloc and of the C library.
+ * vmem_pair.c: what rvmem_alloc + rvmem_free cost, beside malloc + free of mimalloc and of the C library.
  *
  * All three are called as a program calls them: exported symbols of shared libraries, through direct calls. In every
  * round each allocator runs each pattern once, one after the other, so that a noisy moment strikes all; medians,
  * minima, and the ratios of both are printed. libmimalloc takes the place of malloc, under all its names, in a
- * program that is linked with it, so the C library's own is looked up in the C library.
+ * program that is linked with it, so dlsym finds malloc of the C library in the C library itself.
  *
  * usage: vmem_pair [rounds [pairs]]
  */
@@ -178,9 +178,9 @@ typedef void (*run_fn)(long pairs);
     static void ours_##pattern(long pairs) { pattern(ours_take, ours_give, ours_memory, pairs); }  \
     MIMALLOC_RUN(pattern)                                                                          \
     static void libc_##pattern(long pairs) { pattern(libc_take, libc_give, same_memory, pairs); }
-#define ROW(pattern, says)                                                                         \
+#define ROW(pattern, label)                                                                        \
     {                                                                                              \
-        says, { ours_##pattern, MIMALLOC_NAME(pattern), libc_##pattern }                           \
+        label, { ours_##pattern, MIMALLOC_NAME(pattern), libc_##pattern }                          \
     }
 
 RUNS(one_at_a_time)
@@ -192,7 +192,7 @@ RUNS(stack)
 RUNS(irregular)
 
 static const struct {
-    const char *says;
+    const char *label;
     run_fn run[ALLOCATORS];
 } patterns[] = {
     ROW(one_at_a_time, "pair of 64 B"),
@@ -262,7 +262,7 @@ static void report(int rounds, long pairs)
     for (int p = 0; p < PATTERNS; p++) {
         double median[ALLOCATORS] = {0}, least[ALLOCATORS] = {0};
 
-        printf("%-46s", patterns[p].says);
+        printf("%-46s", patterns[p].label);
         for (int a = 0; a < ALLOCATORS; a++) {
             if (patterns[p].run[a] == NULL) {
                 printf(" %8s %8s", "-", "-");
@@ -281,7 +281,7 @@ static void report(int rounds, long pairs)
         printf("\n");
     }
     if (noisy)
-        printf("NOISY: some median is more than 1.3 times its minimum; look at the minima, or "
+        printf("NOISY: some median is more than 1.3 times its minimum; use the minima, or "
                "measure again.\n");
 }
 
