@@ -29,7 +29,7 @@ struct animation {
     char *path, *beside;
     int width, height, ms;
     uint32_t frames, sequence;
-    long control; /* where acTL lies */
+    long control; /* offset of the chunk acTL */
     bool failed;
     uint8_t *pixels, *encoded;
     size_t room;
@@ -65,7 +65,7 @@ static void put(struct animation *a, const void *data, size_t bytes)
         a->failed = true;
 }
 
-/* A chunk whose data come in two pieces. */
+/* Writes a chunk whose data are in two buffers. */
 static void put_chunk(struct animation *a, const char *type, const void *one, size_t one_bytes,
                       const void *two, size_t two_bytes)
 {

@@ -10,12 +10,12 @@
 
 struct animation; /* one that is being written */
 
-/* pictures of width x height, each shown for ms; NULL and a sentence in `why` where it cannot be */
+/* Pictures of width x height, each shown for ms. NULL: failed, and `why` has the reason. */
 struct animation *animation_begin(const char *path, int width, int height, int ms, char *why,
                                   unsigned why_bytes);
 /* values from 0 (cold) to 1 (hot), row by row. 0 or negative. */
 int animation_add(struct animation *a, const float *values);
-/* Finishes the file, which then has all frames; negative and a sentence where that failed. `a` is gone in either case. */
+/* Completes the file and frees `a`. 0, or negative, and then `why` has the reason. */
 int animation_end(struct animation *a, char *why, unsigned why_bytes);
 
 #endif

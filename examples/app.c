@@ -27,7 +27,7 @@ static const struct argp_option common_table[] = {
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
-/* Which of the words; else a sentence and the end. */
+/* Index of text in words; prints an error and ends the program if it is none of them. */
 static int word_of(const char *text, const char *const *words, const char *name,
                    struct argp_state *state)
 {
@@ -104,7 +104,7 @@ static error_t parse_own(int key, char *arg, struct argp_state *state)
     return 0;
 }
 
-/* The sentence, and the default behind it. */
+/* The description of the option, followed by its default. */
 static void help_of(const struct app_option *o, char help[HELP_BYTES])
 {
     const char *text = o->word != NULL ? o->words[*o->word] : o->text != NULL ? *o->text : "";
@@ -141,7 +141,8 @@ double app_seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* A launcher puts a pipe between a process and the terminal, so its own standard error is looked at too. */
+/* A launcher puts a pipe between a process and the terminal; therefore this checks the standard error of the
+ * launcher too. */
 static bool on_terminal(void)
 {
     char path[64];

@@ -4,7 +4,7 @@
  *
  * A twin is the same program over MPI. So that the two can be laid side by side, each ends with one line of JSON (--json):
  * how long it took, how much of that was communication, and a digest of the result, which must be the same. Nothing here
- * knows of pipes or of MPI.
+ * depends on pipes or on MPI.
  */
 #ifndef EXAMPLES_APP_H
 #define EXAMPLES_APP_H
@@ -15,7 +15,7 @@
 
 enum app_progress { APP_AUTO, APP_LIVE, APP_LINES, APP_NONE };
 
-/* What every application can be told: --quick, --json, --progress, --no-check. */
+/* Options of every application: --quick, --json, --progress, --no-check. */
 struct app_options {
     bool quick, json, check;
     int progress; /* enum app_progress */
@@ -53,7 +53,7 @@ struct app_option {
         NULL, 0, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL                                    \
     }
 
-/* The command line; a sentence and the end if it is wrong. -quick is as good as --quick. `doc` is for --help. */
+/* Parses the command line; prints an error and ends the program if it is wrong. -quick is --quick. `doc` is the text of --help. */
 void app_parse(const char *doc, const struct app_option *options, int argc, char **argv);
 
 double app_seconds(void);
@@ -70,9 +70,9 @@ uint64_t app_mix(uint64_t x);
 /*
  * What a process spends on a step beyond computing, step by step.
  *
- * A process may wait because another one computes longer, or has lost its processor: that is no communication, and on a busy
- * machine it is most of the time. In each step somebody is last, and he waits for nobody. So what counts as communication
- * is, in each step, the least that any process spent, summed over all steps; the rest is waiting.
+ * A process may wait because another one computes longer, or has lost its processor: this is not communication, and on a busy
+ * machine it is most of the time. In each step, the last process does not wait for another one. Therefore communication is the
+ * least time that any process spent in a step, summed over all steps; the rest is waiting.
  */
 #define APP_LAPS_MOST 65536 /* beyond, several steps share a lap */
 struct app_laps {
@@ -89,13 +89,13 @@ struct app_result {
     const char *app, *by;
     int ranks;
     double seconds;       /* of the whole, between two barriers */
-    double communication; /* of it; negative: not told apart */
+    double communication; /* part of seconds; negative: not measured separately */
     double waiting;       /* the rest beyond computing, mean of all ranks */
     double work;          /* how much was done, in `unit` */
     const char *unit;
     uint64_t digest;
 };
-/* One line of JSON if that was asked for, else a sentence. */
+/* Prints one line: JSON with --json, else text. */
 void app_result_print(const struct app_result *r);
 
 #endif

@@ -16,7 +16,7 @@
 static const char *const app_ops[] = {"put", "get", NULL};
 #define APP_OP(place)                                                                              \
     APP_WORD("op", 'p', place, app_ops,                                                            \
-             "Who moves the payload: its writer (put) or its reader (get)")
+             "Which end moves the payload: the writer (put) or the reader (get)")
 
 static inline rpipe_op_t app_op(int word) { return word == 1 ? RPIPE_GET : RPIPE_PUT; }
 static inline const char *app_op_name(int word) { return word == 1 ? "rpipe get" : "rpipe put"; }

@@ -3,16 +3,16 @@
  * device_pool.c: an allocator for memory that this process cannot touch.
  *
  * A device with memory of its own (device_sim.h) runs jobs: copy a buffer in, let a kernel make another one of it, copy
- * that out. The host decides where the buffers lie, with rdma_vmem: it keeps nothing in the memory that it manages, so the
+ * that out. The host chooses the addresses of the buffers with rvmem(3), which keeps nothing in the memory that it manages, so the
  * memory need not be mapped. Here it is reserved without access: a single load or store there would be a SIGSEGV.
  *
  * Buffers are of all sizes, and are freed as commands complete, which is not the order of their allocation. One result in
- * 16 stays on the device for long. Where there is no room the host waits for the oldest command, and asks again; when a
- * request has waited for many it maps a second range, once (rdma_vmem_grow); when nothing is under way any more the results
- * that stay must leave, the oldest first.
+ * 16 stays on the device for long. When memory is short the host waits for the oldest command and tries again. A request that has
+ * waited for many commands adds a second range, once (rvmem_grow). When no command is in flight any more, the host evicts
+ * the results that stay, the oldest first.
  *
- * The device checks that every command finds what it should read, and the host that the allocator's account of the memory
- * is its own (rdma_vmem_walk). There is no pipe, no rinit and no launcher in it.
+ * The device checks that every command finds the data that it expects. The host checks that the allocator's list of
+ * blocks equals its own (rvmem_walk). There is no pipe, no rinit and no launcher in it.
  *
  *     device_pool                     the same jobs with each heuristic, and a table
  *     device_pool --fit best --dump   one of them, and every block at the end
@@ -60,7 +60,8 @@ struct pool {
     uint64_t memory_time;      /* bytes of the ranges, times ns */
     uint64_t range_bytes;
     uint64_t frees, disorderly; /* of them, while an older buffer was allocated */
-    uint64_t waited, pieces;    /* requests; of them, those for which there was enough, in pieces */
+    uint64_t waited;            /* requests that found no block */
+    uint64_t fragmented;        /* of them, those with enough free memory, but not in one block */
     uint64_t evicted;           /* results that had to leave early */
     uint64_t job, grown_at, peak;
 };
@@ -159,12 +160,12 @@ static struct buffer *buffer_new(struct pool *p, size_t bytes)
         if (waits++ == 0) {
             HOLDS(rvmem_stats(p->vmem, &st) == R_SUCCESS && st.largest < bytes);
             p->waited++;
-            p->pieces += st.bytes_free + st.bytes_stuck >= bytes;
+            p->fragmented += st.bytes_free + st.bytes_stuck >= bytes;
         }
         if (waits > options.patience && options.more > 0 && p->grown_at == 0) {
             grow(p);
         } else if (!device_wait_oldest(p->dev)) {
-            HOLDS(p->left < p->stays); /* else there is no room although nothing is allocated */
+            HOLDS(p->left < p->stays); /* else the request fails although nothing is allocated */
             p->evicted++;
             let_go(p);
         }
@@ -235,7 +236,7 @@ static void start_job(struct pool *p)
 
 struct walk {
     const struct pool *p;
-    uint64_t end, used, unused, live, asked, pieces; /* of what has been visited */
+    uint64_t end, used, unused, live, asked, free_blocks; /* of the blocks visited */
     uint64_t per_cell;
     uint64_t cell[DEVICE_RANGES][MAP_CELLS]; /* bytes in use */
 };
@@ -259,7 +260,7 @@ static int visit(const rvmem_block_t *b, void *arg)
     w->end += b->bytes;
     if (b->state != RVMEM_USED) {
         w->unused += b->bytes;
-        w->pieces++;
+        w->free_blocks++;
         return 0;
     }
     if (rvmem_mem(w->p->vmem, b->d) != (char *)dev->range[b->segment].base + begin ||
@@ -289,7 +290,7 @@ static void compare_accounts(struct pool *p, struct walk *w)
     HOLDS(w->end == p->range_bytes && st.bytes == p->range_bytes &&
           (int)st.segments == p->dev->ranges);
     HOLDS(w->used == st.bytes_used && w->unused == st.bytes_free + st.bytes_stuck &&
-          w->pieces == st.blocks_free);
+          w->free_blocks == st.blocks_free);
     HOLDS(w->live == p->live && w->live == st.blocks_used && w->asked == p->asked);
     p->peak = st.peak;
 }
@@ -323,8 +324,8 @@ static void print_head(void)
            (unsigned long long)options.memory,
            options.more > 0 ? ", and more when that is not enough" : "",
            (unsigned long long)options.seed);
-    printf("%-12s %9s %8s %9s %7s %7s %9s %8s %9s %9s\n", "heuristic", "time/ms", "occupied",
-           "disorder", "waited", "pieces", "evicted", "grown at", "peak/MiB", "metadata");
+    printf("%-12s %9s %8s %9s %7s %10s %9s %8s %9s %9s\n", "heuristic", "time/ms", "occupied",
+           "disorder", "waited", "fragmented", "evicted", "grown at", "peak/MiB", "metadata");
 }
 
 static void print_row(const struct pool *p, int fit, const rvmem_stats_t *st)
@@ -333,14 +334,14 @@ static void print_row(const struct pool *p, int fit, const rvmem_stats_t *st)
 
     if (p->grown_at > 0)
         snprintf(grown, sizeof(grown), "%llu", (unsigned long long)p->grown_at);
-    printf("%-12s %9.1f %7.1f%% %8.1f%% %7llu %7llu %9llu %8s %9.1f %5llu KiB\n", fit_name[fit],
+    printf("%-12s %9.1f %7.1f%% %8.1f%% %7llu %10llu %9llu %8s %9.1f %5llu KiB\n", fit_name[fit],
            (double)p->dev->now * 1e-6, 100.0 * (double)p->byte_time / (double)(p->memory_time + 1),
            100.0 * (double)p->disorderly / (double)p->frees, (unsigned long long)p->waited,
-           (unsigned long long)p->pieces, (unsigned long long)p->evicted, grown,
+           (unsigned long long)p->fragmented, (unsigned long long)p->evicted, grown,
            (double)p->peak / (double)MIB, (unsigned long long)(st->metadata / 1024));
 }
 
-/* Nothing is allocated: every range is one piece again, and can be had as one. */
+/* Nothing is allocated: every range is one free block again, and can be allocated as one. */
 static void expect_empty(struct pool *p)
 {
     uint64_t most = p->dev->range[0].bytes;
@@ -348,7 +349,7 @@ static void expect_empty(struct pool *p)
     raddr_t d;
 
     compare_accounts(p, &w);
-    HOLDS(w.live == 0 && w.pieces == (uint64_t)p->dev->ranges);
+    HOLDS(w.live == 0 && w.free_blocks == (uint64_t)p->dev->ranges);
     if (p->dev->ranges > 1 && p->dev->range[1].bytes > most)
         most = p->dev->range[1].bytes;
     HOLDS(rvmem_alloc(p->vmem, most, &d) == R_SUCCESS && rvmem_free(p->vmem, d) == R_SUCCESS);
@@ -459,15 +460,13 @@ static const struct argp option_parser = {
     NULL,
     "Manages the memory of a simulated device, which this process cannot touch.\v"
     "time: of the device, simulated. occupied: of the memory, on the average of that time. "
-    "disorder: buffers that were "
-    "freed before an older one. waited: requests without room at first; pieces: of them, those for "
-    "which there was "
-    "enough, in pieces. evicted: results that had to leave early. grown at: which job. A line of "
-    "the map is a range "
-    "when "
+    "disorder: buffers freed before an older one. "
+    "waited: requests that found no block at first; fragmented: of them, those with enough free "
+    "memory, but not in one block. evicted: results that left early. grown at: number of the job. "
+    "A line of the map is a range when "
     "the last job has been submitted: # is in use, a space is free.\n\n"
-    "The exit status is 0 if every command found what it should, and the allocator's account was "
-    "right to the end.",
+    "The exit status is 0 if every command found the data that it expected, and the allocator's "
+    "list of blocks was right to the end.",
     NULL,
     NULL,
     NULL};
@@ -479,6 +478,6 @@ int main(int argc, char **argv)
     for (int fit = 0; fit < FITS; fit++)
         if (options.fit == FITS || options.fit == fit)
             run(fit);
-    printf("every command found what it should; no page of the memory was touched\n");
+    printf("every command found the data that it expected; no page of the memory was touched\n");
     return fflush(stdout) == 0 ? 0 : 1;
 }

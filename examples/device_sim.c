@@ -77,7 +77,7 @@ bool device_untouched(const struct device *dev)
 
 /* ---- memory ---- */
 
-/* What the device holds from the beginning of a span on; all of the span lies in one range. */
+/* The recorded contents from the first unit of a span on; the whole span is in one range. */
 static uint32_t *holds_at(const struct device *dev, const struct span *s)
 {
     for (int i = 0; i < dev->ranges; i++) {
@@ -133,7 +133,7 @@ bool device_submit(struct device *dev, int stream, const struct command *command
         return false;
     *c = *command;
     c->number = dev->commands++;
-    /* 5 us, and 2 to 16 GB/s: nobody knows in advance which stream will be ahead */
+    /* 5 us, and 2 to 16 GB/s at random: the order of completion between streams is not predictable */
     c->end = begin + 5000 + bytes * (1 + random_below(&dev->random, 8)) / 16;
     s->busy_until = c->end;
     s->tail++;

@@ -19,7 +19,7 @@
 #define DEVICE_RANGES 2
 #define DEVICE_UNIT 256 /* alignment that the device asks for */
 #define DEVICE_STREAMS 8
-#define DEVICE_QUEUE 64 /* commands of a stream that may be under way */
+#define DEVICE_QUEUE 64 /* commands of a stream that may be in flight */
 
 #define HOLDS(condition) device_holds((condition), #condition, __FILE__, __LINE__)
 
@@ -64,17 +64,17 @@ struct device {
 
 struct device *device_open(uint64_t seed);
 void device_close(struct device *dev);
-/* Reserves one more range; the address of its beginning, a multiple of the unit. Ends the program where there is none. */
+/* Reserves one more range. Returns its address, a multiple of the unit; ends the program if that fails. */
 void *device_add_range(struct device *dev, size_t bytes);
-/* Whether no page of the ranges has come into being: then nobody has touched them. */
+/* Whether no page of the ranges exists: then no access has touched them. */
 bool device_untouched(const struct device *dev);
 
-bool device_submit(struct device *dev, int stream,
-                   const struct command *command); /* false: the queue is full */
-bool device_step(struct device *dev); /* lets the next command complete; false: none is under way */
-bool device_wait_oldest(
-    struct device
-        *dev); /* until the command submitted first of all that are under way is complete */
+/* Submits a command. False: the queue is full. */
+bool device_submit(struct device *dev, int stream, const struct command *command);
+/* Completes the next command. False: no command is in flight. */
+bool device_step(struct device *dev);
+/* Completes commands until the oldest one in flight is complete. False: no command is in flight. */
+bool device_wait_oldest(struct device *dev);
 
 static inline uint64_t random_below(uint64_t *state, uint64_t n) /* xorshift64* */
 {

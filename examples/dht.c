@@ -2,13 +2,13 @@
 /*
  * dht.c: a distributed hash table; elements travel in batches, and owners put them in their places.
  *
- * Every process owns a part. To insert, it writes the element into a message that lies with the owner; a full message is
- * handed over, and the owner inserts from where it lies. To look up, a batch of keys goes to the owner, who answers with
- * keys and values through another pipe, again written where they will be read. Nobody locks, and nobody needs atomics: a
- * part is touched by its owner alone.
+ * Every process owns a part. To insert, a process writes the element into a message in the owner's memory; it sends the
+ * message when it is full, and the owner inserts from the message itself. To look up, it sends a batch of keys to the owner,
+ * which answers with keys and values through another pipe, again written directly to the memory of the reader. There are
+ * no locks and no atomic operations: only the owner accesses a part.
  *
- * A process that waits for memory serves others meanwhile, so no cycle of waiting can close: requests are served only where
- * there is room for the answer, and answers are always taken. An empty message is the end of a phase.
+ * A process that waits for memory serves others meanwhile, so no cycle of waiting can close: a request is served only when
+ * memory for the answer is available, and answers are always read. An empty message is the end of a phase.
  *
  *     mpirun -n 4 dht --inserts 5000000
  */
@@ -22,7 +22,7 @@
 #include "dht_table.h"
 
 enum { REQUESTS, ANSWERS };         /* ctx of a pipe */
-enum { MESSAGES = 8, TURN = 4096 }; /* of a pipe; lookups between two looks at what has come */
+enum { MESSAGES = 8, TURN = 4096 }; /* of a pipe; lookups between two polls of the answers */
 
 static struct dht_options options = DHT_OPTIONS_DEFAULT;
 
@@ -34,7 +34,7 @@ struct peer {
     raddr_t answer_d; /* memory for the next answer, */
     uint64_t *answer; /* where there was some */
     uint32_t used;
-    bool ended; /* it has said all in this phase */
+    bool ended; /* its last message of this phase has arrived */
 };
 
 static struct {
@@ -144,7 +144,7 @@ static bool take_answers(struct peer *p)
     return true;
 }
 
-/* Looks at every peer once. There may be more processes than processors: who finds nothing gives way. */
+/* Polls every peer once. Yields if there is no message, as there may be more processes than processors. */
 static void serve_all(bool waiting)
 {
     bool any = false;
@@ -220,7 +220,7 @@ static void look_up(uint64_t key)
     }
 }
 
-/* Says to all that this was all, and serves them until they have said so too. */
+/* Sends the end of the phase to all peers, and serves them until all have sent theirs. */
 static void phase_end(size_t element)
 {
     for (int r = 0; r < job.nranks; r++) {

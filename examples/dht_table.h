@@ -2,9 +2,9 @@
 /*
  * dht_table.h: one process's part of a distributed hash table, and the keys that the programs put there.
  *
- * Open addressing: a key goes to the first free slot from the one that its hash names, within the part of its owner. Parts
- * are as full as --fill says, so that keys collide. A key is never 0, which is an empty slot. All keys differ, and each
- * process can tell the nth key of any other, and the value that belongs to it.
+ * Open addressing: a key goes to the first free slot from the one that its hash names, within the part of its owner. --fill sets how
+ * full the parts are, so that keys collide. A key is never 0, which is an empty slot. All keys differ, and each process can
+ * compute the nth key of any other, and the value that belongs to it.
  */
 #ifndef EXAMPLES_DHT_TABLE_H
 #define EXAMPLES_DHT_TABLE_H
@@ -39,7 +39,7 @@ struct dht_options {
 #define DHT_OPTION_TABLE(o)                                                                        \
     APP_NUMBER("inserts", 'i', &(o).inserts, 0, 100000000, "Keys that each process inserts"),      \
         APP_NUMBER("lookups", 'l', &(o).lookups, 0, 100000000,                                     \
-                   "Keys that each process looks up; every eighth is not there"),                  \
+                   "Lookups by each process; every eighth key is not in the table"),               \
         APP_NUMBER("fill", 'f', &(o).fill, 1, 90,                                                  \
                    "Per cent of the slots that are in use in the end"),                            \
         APP_NUMBER("batch", 'B', &(o).batch, 1, 65536, "Elements of a message")
@@ -59,7 +59,7 @@ static inline int dht_owner(uint64_t key, int nranks)
     return (int)((key >> 44) * (uint64_t)nranks >> 20);
 }
 
-/* The nth key that a process looks up: those of the process behind it, but every eighth was never inserted. */
+/* The key of the nth lookup of a process: a key of the next process, but every eighth was never inserted. */
 static inline uint64_t dht_lookup_key(const struct dht_options *o, int rank, int nranks, uint32_t n)
 {
     if (n % 8 == 7 || o->inserts == 0)

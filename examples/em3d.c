@@ -2,10 +2,10 @@
 /*
  * em3d.c: waves on an irregular graph; what others need is collected straight into their memory.
  *
- * Before each half of a step a process sends every neighbour the values for its proxies: it allocates the message with the
- * neighbour, gathers the values there, and hands it over. The neighbour's edges lead into the message itself; when
- * the half is done the memory goes back. One pipe a direction carries both halves in turn. No buffer is packed or unpacked,
- * and nobody waits for all the others.
+ * A step has two phases. Before each phase a process sends every neighbour the values for its proxies: it allocates the
+ * message with the neighbour, collects the values there, and sends it. The neighbour's edges refer to the message itself;
+ * after the phase the neighbour frees it. One pipe for each direction carries both phases in turn. No buffer is packed or
+ * unpacked, and no process waits for all the others.
  *
  *     mpirun -n 4 em3d --nodes 100000 --far 10
  */
@@ -36,7 +36,7 @@ static const char doc[] =
     "Waves on an irregular bipartite graph that is shared by the processes of a job.\v"
     "Run it as: mpirun -n 4 em3d. The exit status is 0 if the result equals, bit for bit, that of "
     "one process. "
-    "What half a step takes beyond computing nodes is \"communication\" as far as all processes "
+    "The time of a phase beyond computing nodes is \"communication\" as far as all processes "
     "have it, and else "
     "\"waiting\": for one that computes longer, or has no processor.";
 
@@ -54,7 +54,7 @@ static rch_t open_pipe(int peer, int writer, uint32_t ctx, uint64_t bytes)
     return ch;
 }
 
-/* Heap for one message of each half: when the next of a half is to be sent, the neighbour has used the one before. */
+/* Heap for one message of each phase: the neighbour frees a message before the next one of that phase is allocated. */
 static uint64_t heap_for(uint32_t e, uint32_t h)
 {
     return ((uint64_t)e * 8 / 64 + (uint64_t)h * 8 / 64 + 2) * 64;
@@ -62,7 +62,7 @@ static uint64_t heap_for(uint32_t e, uint32_t h)
 
 static void part_create(struct part *p, int rank, int nranks)
 {
-    const struct em3d_half *half = p->g.half;
+    const struct em3d_phase *phase = p->g.phase;
     size_t ranks = (size_t)nranks;
 
     MUST_HOLD(em3d_create(&p->g, &shape, rank, nranks) == 0);
@@ -76,27 +76,27 @@ static void part_create(struct part *p, int rank, int nranks)
         if (!em3d_neighbours(&p->g, r))
             continue;
         p->in[r] =
-            open_pipe(r, 0, VALUES, heap_for(half[EM3D_E].imports[r], half[EM3D_H].imports[r]));
+            open_pipe(r, 0, VALUES, heap_for(phase[EM3D_E].imports[r], phase[EM3D_H].imports[r]));
         p->out[r] =
-            open_pipe(r, 1, VALUES, heap_for(half[EM3D_E].exports[r], half[EM3D_H].exports[r]));
+            open_pipe(r, 1, VALUES, heap_for(phase[EM3D_E].exports[r], phase[EM3D_H].exports[r]));
     }
 }
 
-/* A message is sent even where it is empty: that it has come says that the neighbour has used what it got before. */
-static void send_values(struct part *p, int half)
+/* Sends the values, even if there are none: the message also acknowledges the neighbour's values of the phase before. */
+static void send_values(struct part *p, int phase)
 {
     for (int r = 0; r < p->g.nranks; r++) {
         raddr_t d;
 
         if (p->out[r] == NULL)
             continue;
-        em3d_collect(&p->g, half, r,
-                     must_alloc(p->out[r], p->g.half[half].exports[r] * sizeof(double), &d));
+        em3d_collect(&p->g, phase, r,
+                     must_alloc(p->out[r], p->g.phase[phase].exports[r] * sizeof(double), &d));
         MUST(p->out[r], rwrite(p->out[r], d));
     }
 }
 
-static void read_values(struct part *p, int half)
+static void read_values(struct part *p, int phase)
 {
     for (int r = 0; r < p->g.nranks; r++) {
         size_t bytes;
@@ -104,7 +104,7 @@ static void read_values(struct part *p, int half)
         if (p->in[r] == NULL)
             continue;
         p->from[r] = must_read(p->in[r], &p->reading[r], &bytes);
-        MUST_HOLD(bytes == p->g.half[half].imports[r] * sizeof(double));
+        MUST_HOLD(bytes == p->g.phase[phase].imports[r] * sizeof(double));
     }
 }
 
@@ -129,15 +129,15 @@ static double run(struct part *p)
     MUST(NULL, network_barrier());
     began = from = app_seconds();
     for (uint32_t step = 0; step < shape.steps; step++) {
-        for (int half = 0; half < EM3D_KINDS; half++) {
-            send_values(p, half);
-            read_values(p, half);
+        for (int phase = 0; phase < EM3D_KINDS; phase++) {
+            send_values(p, phase);
+            read_values(p, phase);
             inside = app_seconds();
-            em3d_compute(&p->g, half, p->from);
+            em3d_compute(&p->g, phase, p->from);
             computed = app_seconds();
             free_values(p);
             app_laps_add(&p->laps, inside - from);
-            from = computed; /* giving back is of the next half */
+            from = computed; /* freeing the messages belongs to the next phase */
         }
         if (p->g.rank == 0)
             app_progress_show("em3d", "step", step + 1, shape.steps, began);

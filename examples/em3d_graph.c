@@ -23,11 +23,11 @@ static uint32_t owner_of(uint32_t node, uint32_t nodes, uint32_t nranks)
 }
 
 /* Edge k of a node: where it comes from, and its weight. */
-static uint32_t edge_of(const struct em3d_shape *s, int half, uint32_t node, uint32_t k,
+static uint32_t edge_of(const struct em3d_shape *s, int phase, uint32_t node, uint32_t k,
                         double *weight)
 {
     uint64_t dice =
-        app_mix(((uint64_t)node << 24 | (uint64_t)k << 4 | (uint64_t)half) + 0x9e3779b97f4a7c15u);
+        app_mix(((uint64_t)node << 24 | (uint64_t)k << 4 | (uint64_t)phase) + 0x9e3779b97f4a7c15u);
     uint64_t more = app_mix(dice);
 
     *weight = ((double)(more >> 40) / (1 << 24) - 0.5) * SMALL;
@@ -38,9 +38,11 @@ static uint32_t edge_of(const struct em3d_shape *s, int half, uint32_t node, uin
                       s->nodes);
 }
 
-/* number[node] for all nodes that `process` needs for this half: 1 + their place among those of the same owner, by */
-/* address; count[owner] is how many. Others are 0. */
-static void number_needed(const struct em3d_graph *g, int half, uint32_t process, uint32_t *number,
+/*
+ * Sets number[node] of every node that `process` needs in this phase to 1 + its index among the needed nodes of the same
+ * owner, in the order of addresses, and of all others to 0. count[owner] is the number of needed nodes.
+ */
+static void number_needed(const struct em3d_graph *g, int phase, uint32_t process, uint32_t *number,
                           uint32_t *count)
 {
     const struct em3d_shape *s = &g->shape;
@@ -52,7 +54,7 @@ static void number_needed(const struct em3d_graph *g, int half, uint32_t process
     for (uint32_t node = first_of(process, s->nodes, ranks);
          node < first_of(process + 1, s->nodes, ranks); node++)
         for (uint32_t k = 0; k < s->degree; k++)
-            number[edge_of(s, half, node, k, &weight)] = 1;
+            number[edge_of(s, phase, node, k, &weight)] = 1;
     for (uint32_t owner = 0; owner < ranks; owner++)
         for (uint32_t n = first_of(owner, s->nodes, ranks);
              n < first_of(owner + 1, s->nodes, ranks); n++)
@@ -60,10 +62,10 @@ static void number_needed(const struct em3d_graph *g, int half, uint32_t process
                 number[n] = ++count[owner];
 }
 
-static int exports_create(struct em3d_graph *g, int half, uint32_t to, const uint32_t *number,
+static int exports_create(struct em3d_graph *g, int phase, uint32_t to, const uint32_t *number,
                           uint32_t count)
 {
-    struct em3d_half *h = &g->half[half];
+    struct em3d_phase *h = &g->phase[phase];
     uint32_t *at = malloc((count > 0 ? count : 1) * sizeof(*at));
 
     if (at == NULL)
@@ -76,10 +78,10 @@ static int exports_create(struct em3d_graph *g, int half, uint32_t to, const uin
     return 0;
 }
 
-static int half_create(struct em3d_graph *g, int half, uint32_t *number, uint32_t *count)
+static int phase_create(struct em3d_graph *g, int phase, uint32_t *number, uint32_t *count)
 {
     const struct em3d_shape *s = &g->shape;
-    struct em3d_half *h = &g->half[half];
+    struct em3d_phase *h = &g->phase[phase];
     size_t ranks = (size_t)g->nranks;
 
     h->edges = malloc(((size_t)g->count * s->degree + 1) * sizeof(*h->edges));
@@ -89,9 +91,9 @@ static int half_create(struct em3d_graph *g, int half, uint32_t *number, uint32_
     if (h->edges == NULL || h->imports == NULL || h->exports == NULL || h->export_at == NULL)
         return -ENOMEM;
     for (uint32_t process = 0; process < ranks; process++) {
-        number_needed(g, half, process, number, count);
+        number_needed(g, phase, process, number, count);
         if (process != (uint32_t)g->rank) {
-            if (exports_create(g, half, process, number, count[g->rank]) != 0)
+            if (exports_create(g, phase, process, number, count[g->rank]) != 0)
                 return -ENOMEM;
             continue;
         }
@@ -99,7 +101,7 @@ static int half_create(struct em3d_graph *g, int half, uint32_t *number, uint32_
         h->imports[g->rank] = 0;
         for (uint32_t i = 0; i < g->count * s->degree; i++) {
             struct em3d_edge *e = &h->edges[i];
-            uint32_t from = edge_of(s, half, g->first + i / s->degree, i % s->degree, &e->weight);
+            uint32_t from = edge_of(s, phase, g->first + i / s->degree, i % s->degree, &e->weight);
 
             e->process = owner_of(from, s->nodes, (uint32_t)ranks);
             e->at = e->process == process ? from - g->first : number[from] - 1;
@@ -124,7 +126,7 @@ int em3d_create(struct em3d_graph *g, const struct em3d_shape *shape, int rank, 
     for (int kind = 0; kind < EM3D_KINDS; kind++) {
         g->value[kind] = malloc(((size_t)g->count + 1) * sizeof(double));
         if (g->value[kind] == NULL || number == NULL || count == NULL ||
-            half_create(g, kind, number, count) != 0)
+            phase_create(g, kind, number, count) != 0)
             goto out;
         for (uint32_t i = 0; i < g->count; i++)
             g->value[kind][i] =
@@ -143,7 +145,7 @@ out:
 void em3d_destroy(struct em3d_graph *g)
 {
     for (int kind = 0; kind < EM3D_KINDS; kind++) {
-        struct em3d_half *h = &g->half[kind];
+        struct em3d_phase *h = &g->phase[kind];
 
         for (int r = 0; h->export_at != NULL && r < g->nranks; r++)
             free(h->export_at[r]);
@@ -158,27 +160,27 @@ void em3d_destroy(struct em3d_graph *g)
 
 int em3d_neighbours(const struct em3d_graph *g, int other)
 {
-    for (int half = 0; half < EM3D_KINDS; half++)
+    for (int phase = 0; phase < EM3D_KINDS; phase++)
         if (other != g->rank &&
-            (g->half[half].imports[other] > 0 || g->half[half].exports[other] > 0))
+            (g->phase[phase].imports[other] > 0 || g->phase[phase].exports[other] > 0))
             return 1;
     return 0;
 }
 
-void em3d_collect(const struct em3d_graph *g, int half, int to, double *out)
+void em3d_collect(const struct em3d_graph *g, int phase, int to, double *out)
 {
-    const struct em3d_half *h = &g->half[half];
-    const double *value = g->value[1 - half];
+    const struct em3d_phase *h = &g->phase[phase];
+    const double *value = g->value[1 - phase];
 
     for (uint32_t i = 0; i < h->exports[to]; i++)
         out[i] = value[h->export_at[to][i]];
 }
 
 /* The own values are base[rank], so that an edge is followed without asking whose it is. */
-static void compute(const struct em3d_graph *g, int half, const double *const *base)
+static void compute(const struct em3d_graph *g, int phase, const double *const *base)
 {
-    const struct em3d_edge *e = g->half[half].edges;
-    double *value = g->value[half];
+    const struct em3d_edge *e = g->phase[phase].edges;
+    double *value = g->value[phase];
 
     for (uint32_t i = 0; i < g->count; i++) {
         double sum = 0;
@@ -189,15 +191,15 @@ static void compute(const struct em3d_graph *g, int half, const double *const *b
     }
 }
 
-void em3d_compute(struct em3d_graph *g, int half, const double *const *from)
+void em3d_compute(struct em3d_graph *g, int phase, const double *const *from)
 {
     const double *base[64], **bases = base;
 
     if (g->nranks > 64 && (bases = malloc((size_t)g->nranks * sizeof(*bases))) == NULL)
         abort();
     for (int r = 0; r < g->nranks; r++)
-        bases[r] = r == g->rank ? g->value[1 - half] : from[r];
-    compute(g, half, bases);
+        bases[r] = r == g->rank ? g->value[1 - phase] : from[r];
+    compute(g, phase, bases);
     if (bases != base)
         free(bases);
 }
@@ -209,14 +211,14 @@ uint64_t em3d_digest(const struct em3d_graph *g)
 
 int em3d_serial(const struct em3d_shape *shape, uint64_t *digest)
 {
-    const double *nobody[1] = {NULL};
+    const double *none[1] = {NULL};
     struct em3d_graph g;
 
     if (em3d_create(&g, shape, 0, 1) != 0)
         return -ENOMEM;
     for (uint32_t step = 0; step < shape->steps; step++)
-        for (int half = 0; half < EM3D_KINDS; half++)
-            em3d_compute(&g, half, nobody);
+        for (int phase = 0; phase < EM3D_KINDS; phase++)
+            em3d_compute(&g, phase, none);
     *digest = em3d_digest(&g);
     em3d_destroy(&g);
     return 0;

@@ -2,10 +2,10 @@
 /*
  * em3d_graph.h: electromagnetic waves on an irregular bipartite graph, after the benchmark EM3D.
  *
- * There are as many E nodes as H nodes, and an edge leads from one kind to the other. A step has two halves: every E node
- * is changed by a weighted sum of the H nodes that it has edges from, then every H node by E nodes. Nodes are dealt out
- * in equal ranges. A value of another process that is needed here is sent once for each half, however many edges lead from
- * it: the node here has a *proxy*. An edge knows the process and the place among what that process sends.
+ * There are as many E nodes as H nodes, and an edge leads from one kind to the other. A step has two phases: every E node
+ * is changed by a weighted sum of the H nodes that it has edges from, then every H node by E nodes. Each process owns an
+ * equal range of the nodes. A value of another process that is needed here is sent once per phase, however many edges
+ * lead from it: it is stored in a *proxy*. An edge holds the process and the index among the values of that process.
  *
  * The graph follows from its seed alone, so each process makes its part, and what others need of it, without a message; and
  * sums are taken in the order of the edges, so the result does not depend on the number of processes, bit for bit.
@@ -33,8 +33,8 @@ struct em3d_edge {
     double weight;
 };
 
-/* One half of a step: nodes of one kind are changed by those of the other. */
-struct em3d_half {
+/* One phase of a step: nodes of one kind are changed by those of the other. */
+struct em3d_phase {
     struct em3d_edge *edges; /* degree of them for each node here */
     uint32_t *imports;       /* [process]: values that it sends */
     uint32_t *exports;       /* [process]: values that it needs of this one, */
@@ -46,7 +46,7 @@ struct em3d_graph {
     int rank, nranks;
     uint32_t first, count; /* nodes of each kind here */
     double *value[EM3D_KINDS];
-    struct em3d_half half[EM3D_KINDS]; /* by the kind that is changed */
+    struct em3d_phase phase[EM3D_KINDS]; /* index: the kind that changes */
 };
 
 #define EM3D_SHAPE_DEFAULT                                                                         \
@@ -64,19 +64,19 @@ struct em3d_graph {
                    "Per cent of the edges, which come from anywhere"),                             \
         APP_NUMBER("span", 'w', &(s).span, 0, 1000000,                                             \
                    "The others come from at most so many nodes away"),                             \
-        APP_NUMBER("steps", 's', &(s).steps, 0, 1000000000, "Steps, of two halves each")
+        APP_NUMBER("steps", 's', &(s).steps, 0, 1000000000, "Steps, of two phases each")
 
 int em3d_create(struct em3d_graph *g, const struct em3d_shape *shape, int rank,
                 int nranks); /* 0 or -ENOMEM */
 void em3d_destroy(struct em3d_graph *g);
 
-/* Whether the two exchange anything, in either direction and half: both sides find the same. */
+/* Whether the two exchange values, in either direction and phase; both sides get the same result. */
 int em3d_neighbours(const struct em3d_graph *g, int other);
 
-/* What `to` needs for this half. */
-void em3d_collect(const struct em3d_graph *g, int half, int to, double *out);
-/* Changes the nodes of this kind; from[process]: what it has sent; from[rank] is not looked at. */
-void em3d_compute(struct em3d_graph *g, int half, const double *const *from);
+/* Copies the values that `to` needs in this phase to out. */
+void em3d_collect(const struct em3d_graph *g, int phase, int to, double *out);
+/* Changes the nodes of this kind. from[process]: the values that process has sent; from[rank] is ignored. */
+void em3d_compute(struct em3d_graph *g, int phase, const double *const *from);
 
 /* A digest of both kinds of a graph that one process has whole. */
 uint64_t em3d_digest(const struct em3d_graph *g);

@@ -4,11 +4,11 @@
  *
  * Rank 0 serves; every other rank opens several full-duplex pipes to it and asks: sums of arrays that it has written straight
  * into the server's memory. The server sleeps in epoll_wait(2) on rfd(3) of all incoming directions and on a timerfd(2)
- * that reports. What is a question, and which one, the tag says; the answer is a tag alone.
+ * that reports. The tag identifies a question, and the answer is a tag alone.
  *
  * The rules of the loop: a descriptor may be readable for nothing, so reads do not wait (rread_nb); a pipe may hold many
  * messages, so at most some are taken before the next one's turn, and a descriptor stays readable until all have been. An answer
- * never waits, because a client has at most WINDOW questions under way, and the ring of the way back has as many slots.
+ * never waits, because a client has at most WINDOW questions in flight, and the ring of the way back has as many slots.
  *
  *     mpirun -n 4 event_loop [QUESTIONS [PIPES]]        of each client, on each of its pipes
  */
@@ -22,7 +22,7 @@
 
 #include "must.h"
 
-#define WINDOW 16 /* questions under way on a pipe */
+#define WINDOW 16 /* questions in flight on a pipe */
 #define AT_MOST 8 /* taken from one pipe before the next one's turn */
 #define NUMBERS_MOST 100
 #define REPORT_MS 200
@@ -147,8 +147,8 @@ static void run_server(void)
             }
         }
     }
-    printf("%llu questions answered on %zu pipes by one thread, in %llu wake-ups (%llu looks for "
-           "nothing)\n",
+    printf("%llu questions answered on %zu pipes by one thread, in %llu wake-ups (%llu without a "
+           "message)\n",
            (unsigned long long)s.answered, s.n, (unsigned long long)s.wakes,
            (unsigned long long)s.idle);
     MUST_HOLD(s.answered == s.n * (uint64_t)questions);

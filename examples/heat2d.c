@@ -4,8 +4,8 @@
  *
  * The plate is cut into bands of rows (thesis section 6.3.1), or into blocks. Each step needs what the neighbours had next
  * to the border in the step before. A process computes its own outermost rows and columns first, straight into memory of
- * the pipes to its neighbours as well, and hands them over before it turns to the interior; then the neighbours' are there
- * when it comes back. It reads them where they lie and gives the memory back.
+ * the pipes to its neighbours as well, and hands them over before it turns to the interior; then the neighbours' have
+ * arrived when it returns to the border. It reads them in place and frees the memory.
  *
  * At most two halos of a pipe are in use at a time: the one that the neighbour still reads, and the next.
  *
@@ -314,8 +314,8 @@ static double run(struct part *p)
     MUST(NULL, network_barrier());
     began = app_seconds();
     film_take(p, 0);
-    if (options.steps >
-        0) { /* the halos of the beginning lie in the grid; from then on each is computed into its pipe */
+    /* The first halos are copied from the grid; each later one is computed into its pipe. */
+    if (options.steps > 0) {
         halo_memory(p);
         heat_first_halo(&p->block, p->now, &p->halo);
         halo_hand_over(p);
@@ -415,7 +415,7 @@ int main(int argc, char **argv)
     MUST(NULL, rinit(&p.rank, &p.nranks));
     if (heat_block_of(p.rank, p.nranks, options.size, options.grid, &p.block) != 0) {
         if (p.rank == 0)
-            fprintf(stderr, "heat2d: %d processes cannot share %d x %d cells as --grid=%s says\n",
+            fprintf(stderr, "heat2d: %d processes cannot share %d x %d cells with --grid=%s\n",
                     p.nranks, options.size, options.size, options.grid);
         rexit();
         return 2;

@@ -52,7 +52,7 @@ static void block_row(const struct heat_block *b, const double *now, double *nex
         memcpy(also, out, (size_t)(behind - first) * sizeof(*out));
 }
 
-/* What somebody else needs is an edge; towards the rim there is none. */
+/* The rows and columns that a neighbour needs are edges; there are none at the rim. */
 static int first_row(const struct heat_block *b) { return b->peer[HEAT_UP] >= 0; }
 static int behind_row(const struct heat_block *b) { return b->rows - (b->peer[HEAT_DOWN] >= 0); }
 static int first_col(const struct heat_block *b) { return b->peer[HEAT_LEFT] >= 0; }

@@ -2,9 +2,9 @@
 /*
  * heat_grid.h: the heat equation on a square plate whose rim is kept at temperature 0, and how it is cut into blocks.
  *
- * One function computes a row, whoever asks: a process that owns a block of the plate and got what is beside it from its
- * neighbours, or one process that owns the whole plate. So both results can be compared bit for bit. It can write the row
- * to a second place at the same time, which is how a halo row comes to lie in memory of a pipe without a copy.
+ * One function computes a row, both for a process that owns a block of the plate and has the halo from its neighbours, and
+ * for one process that owns the whole plate. So both results can be compared bit for bit. The function can write the row
+ * to a second address at the same time, which puts a halo row into memory of a pipe without a copy.
  */
 #ifndef EXAMPLES_HEAT_GRID_H
 #define EXAMPLES_HEAT_GRID_H
@@ -17,7 +17,7 @@
 
 enum heat_side { HEAT_UP, HEAT_DOWN, HEAT_LEFT, HEAT_RIGHT, HEAT_SIDES };
 
-/* What one of `down` x `across` processes has of the plate, and who is beside it: -1 where the rim is. */
+/* The block of one of `down` x `across` processes, and its neighbours: -1 at the rim. */
 struct heat_block {
     int n;            /* the plate has n x n cells */
     int down, across; /* blocks, one below the other and side by side */
@@ -54,14 +54,16 @@ static inline int heat_halo_cells(const struct heat_block *b, int side)
 
 static inline int heat_opposite(int side) { return side ^ 1; }
 
-/* What a step needs of the other blocks, and what they need of it: NULL in send where nobody is. */
+/* The values that a step needs from the other blocks, and where to write those that they need: NULL at the rim. */
 struct heat_halo {
     const double *from[HEAT_SIDES];
     double *send[HEAT_SIDES];
 };
 
-/* One step, from now to next, rows one behind the other. First what others wait for, written to halo->send as well; then */
-/* the rest, which nobody outside needs. */
+/*
+ * One step, from now to next, rows one behind the other. heat_edges computes the values that other processes need, and
+ * writes them to halo->send too; the other one computes the rest.
+ */
 void heat_edges(const struct heat_block *b, const double *now, double *next,
                 const struct heat_halo *halo);
 void heat_interior(const struct heat_block *b, const double *now, double *next,
@@ -78,7 +80,7 @@ void heat_start_block(const struct heat_block *b, double *now); /* all of a bloc
 /* All steps by one process; returns its result, for free(3), or NULL where there is no memory. */
 double *heat_serial(int n, int steps);
 
-/* 0, or 1 and a sentence about the first cell that differs from the run of one process. */
+/* 0; or 1, after printing the first cell that differs from the run of one process. */
 int heat_compare(const char *app, const double *plate, int n, int steps);
 
 /* The plate at the beginning and at the end side by side, isotherms, and the borders of the blocks. */

@@ -143,7 +143,7 @@ int main(int argc, char **argv)
         iz = 1 - iz;
     }
 
-    /* The last rows are for a step that nobody takes: allocated, never sent. */
+    /* The last rows belong to a step that is not executed: allocated, never sent. */
     if (left != NONE)
         MUST(left_ch[1], rfree(left_ch[1], lrow_out));
     if (right != NONE)

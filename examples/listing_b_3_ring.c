@@ -4,7 +4,7 @@
  *
  * Each process has a channel from its left neighbour and one to its right. The thesis had to open the right one first on
  * rank 0, or every process waited for its neighbour; here rpipe() never waits, so each opens them as it likes. Twice around:
- * first each value is read at once, then as many as the channel holds are under way before the first is read.
+ * first each value is read at once, then as many as the channel holds are in flight before the first is read.
  *
  *     mpirun -n 5 listing_b_3_ring
  */
@@ -20,7 +20,7 @@
 
 typedef struct message {
     int value;
-    int more[31]; /* a message that lies in the heap, not in a slot */
+    int more[31]; /* too large for a slot: the message is in the heap */
 } message_t;
 
 static int rank, nprocs;

@@ -2,7 +2,7 @@
 /*
  * picture.h: a small canvas of RGB pixels that becomes a PNG file.
  *
- * Coordinates beyond the canvas are ignored, so nobody who draws has to clip.
+ * Coordinates beyond the canvas are ignored, so that callers need not clip.
  */
 #ifndef EXAMPLES_PICTURE_H
 #define EXAMPLES_PICTURE_H
@@ -23,7 +23,7 @@ uint32_t picture_heat_colour(double temperature);
 /* Mixes a colour into what is there; opacity 0..1. */
 void picture_mix(struct picture *p, int x, int y, uint32_t colour, double opacity);
 
-/* 0, or negative and a sentence in `why`. */
+/* 0, or negative, and then `why` has the reason. */
 int picture_write(const struct picture *p, const char *path, char *why, unsigned why_bytes);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * queens.h: work that comes in pieces of very different size: in how many ways N queens stand on a board of N x N.
+ * queens.h: tasks of very different size: the number of ways to place N queens on a board of N x N.
  *
  * A task is one placement of queens in the first --rows rows; its number, written to the base N, has a column for each of
  * them. In most tasks two of these attack each other, and there is nothing to do; the others have up to some thousand times
- * as much as each other. So nobody can deal the tasks out beforehand. The sum does not depend on who did what, and is known.
+ * as much as each other. So no fixed distribution of the tasks is balanced. The sum does not depend on the distribution, and is
+ * published for each N.
  */
 #ifndef EXAMPLES_QUEENS_H
 #define EXAMPLES_QUEENS_H
@@ -15,7 +16,7 @@
 #include "app.h"
 
 struct queens_options {
-    uint32_t queens, rows; /* rows that a task has settled */
+    uint32_t queens, rows; /* rows whose queens the number of a task fixes */
     uint32_t chunk;        /* tasks of a claim */
 };
 
@@ -32,7 +33,7 @@ struct queens_options {
     APP_NUMBER("queens", 'n', &(o).queens, 1, QUEENS_MOST,                                         \
                "Queens, and rows of the board: 18 take some minutes"),                             \
         APP_NUMBER("rows", 'r', &(o).rows, 1, 6,                                                   \
-                   "Rows that are settled by the number of a task: more, smaller tasks"),          \
+                   "Rows that the number of a task fixes: more, smaller tasks"),                   \
         APP_NUMBER("chunk", 'c', &(o).chunk, 1, 1000000, "Tasks that are claimed at once")
 
 /* What a process, or all of them, have done. */
@@ -41,7 +42,7 @@ struct queens_sum {
     uint64_t digest; /* in which each task counts with its number and result */
 };
 
-/* After the options: a task cannot settle more rows than there are. */
+/* Call after the options are parsed: limits rows to the rows of the board. */
 static inline void queens_begin(struct queens_options *o)
 {
     if (app_options.quick)
@@ -107,7 +108,7 @@ static inline void queens_work(const struct queens_options *o, uint64_t first,
     }
 }
 
-/* Is this the sum of all? Else says what is wrong. */
+/* Whether the sum covers all tasks and is right; prints the difference if not. */
 static inline bool queens_right(const char *app, const struct queens_options *o,
                                 const struct queens_sum *sum)
 {

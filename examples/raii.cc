@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * raii.cc: the same from C++, where whoever goes out of scope gives back what it owns.
+ * raii.cc: pipes from C++, where an object that goes out of scope releases what it owns.
  *
  * Rank 0 sends squares to rank 1, which answers each with its root: two pipes between two processes. A message that was allocated
  * and not sent returns to its heap, one that was received is freed, a channel closes, the job ends: all by destructors, also

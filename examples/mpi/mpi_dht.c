@@ -2,7 +2,7 @@
 /*
  * mpi_dht.c: examples/dht over MPI, for comparison.
  *
- * --by=atomics: all parts lie in a window. An insert takes a slot by MPI_Compare_and_swap of its key, goes on to the next one
+ * --by=atomics: all parts are in a window. An insert takes a slot by MPI_Compare_and_swap of its key, goes on to the next one
  * if another key is there, and puts the value; a lookup gets one slot after the other. The owner does nothing.
  * --by=send: batches to the owner as in examples/dht, by MPI_Isend out of a few buffers for each peer; what comes in is
  * found by MPI_Improbe.
@@ -22,13 +22,13 @@ enum { REQUEST, ANSWER }; /* tags */
 enum {
     MESSAGES = 8,
     TURN = 4096
-}; /* buffers for each peer; lookups between two looks at what has come */
+}; /* buffers for each peer; lookups between two polls of the answers */
 
 static struct dht_options options = DHT_OPTIONS_DEFAULT;
 static int by;
 static bool by_send;
 
-/* Messages to a peer: a circle of buffers, of which the oldest is waited for when all are under way. */
+/* Messages to a peer: a ring of buffers. If all are in flight, the sender waits for the oldest one. */
 struct sender {
     uint64_t *buffer[MESSAGES];
     MPI_Request request[MESSAGES];

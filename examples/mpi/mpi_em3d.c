@@ -3,8 +3,8 @@
  * mpi_em3d.c: examples/em3d over MPI, for comparison.
  *
  * Graph, kernel and order are the same. With --by=send values are collected into a buffer that MPI_Isend sends; receives
- * are posted half a step ahead. With --by=put they are collected into a buffer, go by MPI_Put into a box of the neighbour,
- * and a flag follows. The box of a half is free again when the neighbour's values for the other half have come.
+ * are posted a phase ahead. With --by=put they are collected into a buffer, go by MPI_Put into a box of the neighbour,
+ * and a flag follows. The box of a phase is free again when the neighbour's values of the other phase have arrived.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -58,19 +58,19 @@ static void part_create(struct part *p, int rank, int nranks)
             continue;
         p->count++;
         l->peer = r;
-        for (int half = 0; half < EM3D_KINDS; half++) {
-            l->receive[half] = memory(p->g.half[half].imports[r], sizeof(double));
-            l->pack[half] = memory(p->g.half[half].exports[r], sizeof(double));
-            if (p->g.half[half].imports[r] > most)
-                most = p->g.half[half].imports[r];
+        for (int phase = 0; phase < EM3D_KINDS; phase++) {
+            l->receive[phase] = memory(p->g.phase[phase].imports[r], sizeof(double));
+            l->pack[phase] = memory(p->g.phase[phase].exports[r], sizeof(double));
+            if (p->g.phase[phase].imports[r] > most)
+                most = p->g.phase[phase].imports[r];
         }
     }
-    for (int half = 0; half < EM3D_KINDS; half++) {
-        p->receiving[half] = memory((size_t)nranks, sizeof(MPI_Request));
-        p->sending[half] = memory((size_t)nranks, sizeof(MPI_Request));
+    for (int phase = 0; phase < EM3D_KINDS; phase++) {
+        p->receiving[phase] = memory((size_t)nranks, sizeof(MPI_Request));
+        p->sending[phase] = memory((size_t)nranks, sizeof(MPI_Request));
         for (int i = 0; i < nranks; i++) {
-            p->receiving[half][i] = MPI_REQUEST_NULL;
-            p->sending[half][i] = MPI_REQUEST_NULL;
+            p->receiving[phase][i] = MPI_REQUEST_NULL;
+            p->sending[phase][i] = MPI_REQUEST_NULL;
         }
     }
     MPI_Allreduce(&most, &all, 1, MPI_UINT32_T, MPI_MAX, MPI_COMM_WORLD);
@@ -78,52 +78,52 @@ static void part_create(struct part *p, int rank, int nranks)
         notify_create(&p->boxes, EM3D_KINDS * nranks, all * sizeof(double));
 }
 
-static int box_of(const struct part *p, int half, int from) { return half * p->g.nranks + from; }
+static int box_of(const struct part *p, int phase, int from) { return phase * p->g.nranks + from; }
 
-static void receive_post(struct part *p, int half)
+static void receive_post(struct part *p, int phase)
 {
     for (int i = 0; i < p->count; i++) {
         const struct link *l = &p->links[i];
-        MPI_Request *request = &p->receiving[half][i];
+        MPI_Request *request = &p->receiving[phase][i];
 
-        MPI_Irecv(l->receive[half], (int)p->g.half[half].imports[l->peer], MPI_DOUBLE, l->peer,
-                  half, MPI_COMM_WORLD, request);
+        MPI_Irecv(l->receive[phase], (int)p->g.phase[phase].imports[l->peer], MPI_DOUBLE, l->peer,
+                  phase, MPI_COMM_WORLD, request);
     }
 }
 
-static void send_values(struct part *p, int half, uint32_t step)
+static void send_values(struct part *p, int phase, uint32_t step)
 {
     if (!by_put)
-        MPI_Waitall(p->count, p->sending[half], MPI_STATUSES_IGNORE);
+        MPI_Waitall(p->count, p->sending[phase], MPI_STATUSES_IGNORE);
     for (int i = 0; i < p->count; i++) {
         const struct link *l = &p->links[i];
-        uint32_t count = p->g.half[half].exports[l->peer];
-        MPI_Request *request = &p->sending[half][i];
+        uint32_t count = p->g.phase[phase].exports[l->peer];
+        MPI_Request *request = &p->sending[phase][i];
 
-        em3d_collect(&p->g, half, l->peer, l->pack[half]);
+        em3d_collect(&p->g, phase, l->peer, l->pack[phase]);
         if (by_put)
-            notify_put(&p->boxes, l->peer, box_of(p, half, p->g.rank), l->pack[half],
+            notify_put(&p->boxes, l->peer, box_of(p, phase, p->g.rank), l->pack[phase],
                        count * sizeof(double), (uint64_t)step + 1);
         else
-            MPI_Isend(l->pack[half], (int)count, MPI_DOUBLE, l->peer, half, MPI_COMM_WORLD,
+            MPI_Isend(l->pack[phase], (int)count, MPI_DOUBLE, l->peer, phase, MPI_COMM_WORLD,
                       request);
     }
 }
 
-static void read_values(struct part *p, int half, uint32_t step)
+static void read_values(struct part *p, int phase, uint32_t step)
 {
     if (!by_put) {
-        MPI_Waitall(p->count, p->receiving[half], MPI_STATUSES_IGNORE);
-        if (half == EM3D_E || step + 1 < shape.steps)
-            receive_post(p, 1 - half);
+        MPI_Waitall(p->count, p->receiving[phase], MPI_STATUSES_IGNORE);
+        if (phase == EM3D_E || step + 1 < shape.steps)
+            receive_post(p, 1 - phase);
     }
     for (int i = 0; i < p->count; i++) {
         const struct link *l = &p->links[i];
 
         if (by_put)
-            notify_await(&p->boxes, box_of(p, half, l->peer), (uint64_t)step + 1);
+            notify_await(&p->boxes, box_of(p, phase, l->peer), (uint64_t)step + 1);
         p->from[l->peer] =
-            by_put ? notify_data(&p->boxes, box_of(p, half, l->peer)) : l->receive[half];
+            by_put ? notify_data(&p->boxes, box_of(p, phase, l->peer)) : l->receive[phase];
     }
 }
 
@@ -136,19 +136,19 @@ static double run(struct part *p)
     if (!by_put && shape.steps > 0)
         receive_post(p, EM3D_E);
     for (uint32_t step = 0; step < shape.steps; step++) {
-        for (int half = 0; half < EM3D_KINDS; half++) {
-            send_values(p, half, step);
-            read_values(p, half, step);
+        for (int phase = 0; phase < EM3D_KINDS; phase++) {
+            send_values(p, phase, step);
+            read_values(p, phase, step);
             inside = app_seconds();
             app_laps_add(&p->laps, inside - from);
-            em3d_compute(&p->g, half, p->from);
+            em3d_compute(&p->g, phase, p->from);
             from = app_seconds();
         }
         if (p->g.rank == 0)
             app_progress_show("mpi_em3d", "step", step + 1, shape.steps, began);
     }
-    for (int half = 0; half < EM3D_KINDS; half++)
-        MPI_Waitall(p->count, p->sending[half], MPI_STATUSES_IGNORE);
+    for (int phase = 0; phase < EM3D_KINDS; phase++)
+        MPI_Waitall(p->count, p->sending[phase], MPI_STATUSES_IGNORE);
     MPI_Barrier(MPI_COMM_WORLD);
     return app_seconds() - began;
 }
@@ -223,13 +223,13 @@ int main(int argc, char **argv)
         status = report(&p, took, comm, waiting, digest);
     if (by_put)
         notify_destroy(&p.boxes);
-    for (int half = 0; half < EM3D_KINDS; half++) {
+    for (int phase = 0; phase < EM3D_KINDS; phase++) {
         for (int i = 0; i < p.count; i++) {
-            free(p.links[i].receive[half]);
-            free(p.links[i].pack[half]);
+            free(p.links[i].receive[phase]);
+            free(p.links[i].pack[phase]);
         }
-        free(p.receiving[half]);
-        free(p.sending[half]);
+        free(p.receiving[phase]);
+        free(p.sending[phase]);
     }
     free(p.links);
     free(p.from);

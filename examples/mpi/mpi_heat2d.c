@@ -40,7 +40,7 @@ static const struct app_option option_table[] = {
     APP_END,
 };
 
-/* Halo k is that of the beginning (0), or after step k; it lies in box k % 2 of the side where it comes from. */
+/* Halo k is the initial one (0), or that after step k; it is stored in box k % 2 of the side that it comes from. */
 static int box_of(int side, int k) { return side * 2 + k % 2; }
 
 static void receive_post(struct part *p, int k)
@@ -66,7 +66,7 @@ static void receive(struct part *p, int k)
     }
 }
 
-/* Rows are sent out of the grid, where nobody changes them before the step after the next. */
+/* Rows are sent from the grid itself, which is not written before the step after the next. */
 static void pack_memory(struct part *p, int k)
 {
     if (!by_put) /* those that went out of this buffer, and out of this grid */
@@ -201,8 +201,7 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &p.nranks);
     if (heat_block_of(p.rank, p.nranks, options.size, options.grid, &p.block) != 0) {
         if (p.rank == 0)
-            fprintf(stderr,
-                    "mpi_heat2d: %d processes cannot share %d x %d cells as --grid=%s says\n",
+            fprintf(stderr, "mpi_heat2d: %d processes cannot share %d x %d cells with --grid=%s\n",
                     p.nranks, options.size, options.size, options.grid);
         MPI_Finalize();
         return 2;

@@ -2,9 +2,9 @@
 /*
  * mpi_work_queue.c: examples/work_queue over MPI, for comparison.
  *
- * --by=atomics: the counter lies in rank 0's window, and a claim is MPI_Fetch_and_op and MPI_Win_flush. --by=send: rank 0 hands
- * tasks out, and works itself where nobody asks; the others ask for their next ones before they turn to what they have, so
- * that they wait as little as can be.
+ * --by=atomics: the counter is in rank 0's window, and a claim is MPI_Fetch_and_op and MPI_Win_flush. --by=send: rank 0 hands
+ * out tasks, and works itself while there is no request; the others request their next tasks before they start on the
+ * current ones, so that they wait as little as possible.
  */
 #include <mpi.h>
 #include <stdbool.h>
@@ -22,7 +22,7 @@ static int by;
 static struct {
     int rank, nranks;
     uint64_t tasks, next; /* next: of the master */
-    int told;             /* workers that know that there is no more */
+    int finished;         /* workers that have the reply that there are no more tasks */
     MPI_Win win;
     uint64_t *counter;
     double claiming_s, began;
@@ -94,7 +94,7 @@ static uint64_t take(void)
     return first;
 }
 
-/* Answers all who have asked; waits for one of them if there is nothing else to do. */
+/* Answers all requests that have arrived; with `waiting`, waits for the first one. */
 static void answer(bool waiting)
 {
     double began = app_seconds();
@@ -113,7 +113,7 @@ static void answer(bool waiting)
         waiting = false;
         MPI_Recv(NULL, 0, MPI_BYTE, status.MPI_SOURCE, ASK, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         first = take();
-        job.told += first >= job.tasks;
+        job.finished += first >= job.tasks;
         MPI_Send(&first, 1, MPI_UINT64_T, status.MPI_SOURCE, TELL, MPI_COMM_WORLD);
     }
     job.claiming_s += app_seconds() - began;
@@ -121,7 +121,7 @@ static void answer(bool waiting)
 
 static void work_as_master(void)
 {
-    while (job.next < job.tasks || job.told < job.nranks - 1) {
+    while (job.next < job.tasks || job.finished < job.nranks - 1) {
         answer(job.next >= job.tasks);
         if (job.next < job.tasks)
             work(take());
@@ -136,16 +136,16 @@ static void ask(uint64_t *first, MPI_Request *request)
 
 static void work_as_asked(void)
 {
-    uint64_t told, first;
+    uint64_t reply, first;
     MPI_Request request;
     double began = app_seconds();
 
-    ask(&told, &request);
+    ask(&reply, &request);
     for (;;) {
         MPI_Wait(&request, MPI_STATUS_IGNORE);
-        first = told;
+        first = reply;
         if (first < job.tasks)
-            ask(&told, &request);
+            ask(&reply, &request);
         job.claiming_s += app_seconds() - began;
         if (first >= job.tasks)
             break;
