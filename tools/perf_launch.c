@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * perf_launch.c: rmalloc_perf typed alone becomes a job of two.
+ * perf_launch.c: rmalloc_perf started without a launcher becomes a job of two.
  *
- * Where nothing in the environment says that a launcher is at work, the process forks before rinit, and both take the `tcp`
+ * If the environment has no variable of a launcher, the process forks before rinit, and both processes use the `tcp`
  * bootstrap over the loopback with a secret of their own. The second process dies with the first.
  */
 #include "perf.h"
@@ -43,7 +43,7 @@ static bool launcher_at_work(void)
     return bootstrap != NULL && strcmp(bootstrap, "auto") != 0;
 }
 
-/* A port that nobody uses at the moment. */
+/* A port that is free at the moment. */
 static int free_port(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

@@ -8,7 +8,7 @@
  * memory: fill and read of the same bytes by rank 0 alone, in two buffers: what the memory costs without a pipe.
  *
  * The clock is read once between two batches, so its cost is in every sample; a batch is so long that this is at most one
- * part in PERF_CLOCK_SHARE. Rank 0 alone decides and measures; rank 1 is told how many messages to expect.
+ * part in PERF_CLOCK_SHARE. Rank 0 alone decides and measures; it sends rank 1 the number of messages to expect.
  */
 #include "perf_message.h"
 #include <rinfo.h>

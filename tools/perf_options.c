@@ -31,7 +31,8 @@ static const struct argp_option option_table[] = {
      "latency, bandwidth, rate, memory (fill and read in one process, without a pipe), or all "
      "(all)",
      0},
-    {"op", 'o', "put|get|both", 0, "Who moves the payload: the writer, or the reader (put)", 0},
+    {"op", 'o', "put|get|both", 0, "Which end moves the payload: the writer or the reader (put)",
+     0},
     {"direction", 'd', "uni|bi|both", 0,
      "One way; or both ways at once: an exchange for latency, two streams for bandwidth and rate "
      "(uni)",
@@ -42,7 +43,7 @@ static const struct argp_option option_table[] = {
      0},
     {"iterations", 'n', "N", 0, "Messages of a round; 0: as many as fill --seconds (0)", 0},
     {"warmup", 'w', "N", 0, "Messages before the first round; 0: 1000, fewer of large ones (0)", 0},
-    {"rounds", 'r', "N", 0, "Rounds, of which the median and the best are told (5)", 0},
+    {"rounds", 'r', "N", 0, "Rounds; the report has their median and the best (5)", 0},
     {"seconds", KEY_SECONDS, "S", 0, "Length of a round (0.05)", 0},
     {"batch", KEY_BATCH, "N", 0,
      "Round trips between two readings of the clock; 0: so many that reading takes at most 2 % "
@@ -61,7 +62,7 @@ static const struct argp_option option_table[] = {
     {"algorithm", KEY_ALGORITHM, "next|first|best|worst|random", 0,
      "Which free block of the heap a message gets (next); others go with tags and channel", 0},
     {"queue", KEY_QUEUE, "N", 0,
-     "With tags and channel: messages that may be under way or held by the reader; 0: the "
+     "With tags and channel: messages that may be in flight or held by the reader; 0: the "
      "library's default (0)",
      0},
     {"btl", KEY_BTL, "shm|ofi|verbs", 0,
@@ -243,8 +244,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         o->sync_name = arg;
         return 0;
     case KEY_BTL:
-        setenv("RPIPE_BTL", arg,
-               1); /* rinit says what is wrong with it; a launcher has started both alike */
+        /* rinit reports a wrong value; both ranks have the same command line */
+        setenv("RPIPE_BTL", arg, 1);
         return 0;
     case KEY_ALGORITHM:
         o->algorithm =

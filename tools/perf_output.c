@@ -2,8 +2,9 @@
 /*
  * perf_output.c: results as a table, as CSV or as JSON, see perf.h.
  *
- * A result is printed as soon as it is there. CSV and JSON carry every field of every result; times are in microseconds,
- * rates in messages and bytes per second; what other processes took of the machine is told at the end. In JSON a field that a test does not have is missing; in CSV it is empty.
+ * A result is printed as soon as it is complete. CSV and JSON contain every field of every result; times are in microseconds,
+ * rates in messages and bytes per second. The last line is the processor time that other processes used meanwhile. In JSON a
+ * field that a test does not have is missing; in CSV it is empty.
  */
 #include "perf.h"
 #include <rinfo.h>
@@ -223,7 +224,7 @@ void perf_output_end(const struct perf_options *o, double others)
     else if (o->format == PERF_TABLE)
         printf("\n%sMeanwhile other processes took %.1f %% of the processors' time.\n",
                others > PERF_BUSY
-                   ? "The machine was BUSY; the figures tell more about that than about pipes. "
+                   ? "The machine was BUSY: the load affects these figures more than the pipes do. "
                    : "",
                100 * others);
     fflush(stdout);
