@@ -45,7 +45,7 @@ static bool vmem_debugging(void) { return setting_number(SET_DEBUG) != 0; }
 static int vmem_resolve(const rvmem_config_t *cfg, size_t size, struct heap_config *hc,
                         struct error *err)
 {
-    rvmem_config_t c;
+    rvmem_config_t c = {0};
     int rc;
 
     if (cfg == NULL)
@@ -69,7 +69,7 @@ static int vmem_resolve(const rvmem_config_t *cfg, size_t size, struct heap_conf
 int(rvmem_create)(rvmem_t *vmem, const rvmem_config_t *cfg, size_t size)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    struct heap_config hc;
+    struct heap_config hc = {0};
     struct heap *h;
     struct error err = {""};
     int rc;

@@ -224,7 +224,7 @@ int greeting_welcome(struct connection *c, const struct wire_frame *frame, const
 {
     struct peer *p = state_peer(c->peer);
     struct error err = {""};
-    struct wire_hello hello;
+    struct wire_hello hello = {0};
     int version = -EPROTO, rc;
 
     if (frame->type == WIRE_WELCOME)
