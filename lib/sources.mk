@@ -35,9 +35,7 @@ lib_libutil_la_SOURCES = \
 	lib/util/settings.c \
 	lib/util/settings.h \
 	lib/util/sized.h \
-	lib/util/text.h \
-	lib/util/thread_quiesce.c \
-	lib/util/thread_quiesce.h
+	lib/util/text.h
 
 lib_liballoc_la_SOURCES = \
 	lib/alloc/broken.h \
@@ -272,6 +270,8 @@ rpipe_sources = \
 	lib/rpipe/job/context.c \
 	lib/rpipe/job/job.c \
 	lib/rpipe/job/network.c \
+	lib/rpipe/job/thread_quiesce.c \
+	lib/rpipe/job/thread_quiesce.h \
 	lib/rpipe/region/region.c \
 	lib/rpipe/region/region.h \
 	lib/rpipe/region/region_read.c \

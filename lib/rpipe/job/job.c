@@ -19,13 +19,13 @@
 #include "rpipe/end/end_pool.h"
 #include "rpipe/end/job_state.h"
 #include "rpipe/end/message.h"
+#include "rpipe/job/thread_quiesce.h"
 
 #include "control/collective.h"
 #include "control/control.h"
 #include "bootstrap/job.h"
 #include "util/log.h"
 #include "util/module.h"
-#include "util/thread_quiesce.h"
 #include "util/settings.h"
 #include "util/failpoint.h"
 
@@ -278,7 +278,7 @@ static int rpipe_job_end_calls(int64_t deadline)
         ends_leave(); /* an end that was being opened */
     }
     ends_leave();
-    if (!thread_quiesce_others(deadline))
+    if (!thread_quiesce_await(deadline))
         return -ETIMEDOUT;
     collect_abandon(false);
     return 0;

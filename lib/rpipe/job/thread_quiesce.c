@@ -6,7 +6,7 @@
  * has run (its clock). Without /proc, a fixed time has to suffice. A thread that starts after the
  * directory was opened starts after the flag was set.
  */
-#include "util/thread_quiesce.h"
+#include "rpipe/job/thread_quiesce.h"
 
 #include "util/clock.h"
 #include "util/proc.h"
@@ -69,7 +69,7 @@ static bool thread_quiesce_await_thread(long tid, int64_t deadline)
     return true;
 }
 
-bool thread_quiesce_others(int64_t deadline)
+bool thread_quiesce_await(int64_t deadline)
 {
     long own = syscall(SYS_gettid);
     struct dirent *entry;

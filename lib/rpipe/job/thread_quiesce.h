@@ -8,13 +8,13 @@
  * Such code makes no system call that sleeps, and takes microseconds: so a thread that sleeps is
  * outside of it, and so is one that has run for a millisecond since.
  */
-#ifndef UTIL_THREAD_QUIESCE_H
-#define UTIL_THREAD_QUIESCE_H
+#ifndef RPIPE_JOB_THREAD_QUIESCE_H
+#define RPIPE_JOB_THREAD_QUIESCE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 /* False: the deadline has passed before that. */
-bool thread_quiesce_others(int64_t deadline);
+bool thread_quiesce_await(int64_t deadline);
 
 #endif
