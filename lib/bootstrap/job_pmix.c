@@ -137,7 +137,6 @@ static int pmix_publish(const void *card, size_t bytes, int64_t deadline, struct
 
 static int pmix_card(int rank, void *card, size_t *bytes, int64_t deadline, struct error *err)
 {
-    const struct timespec backoff = {0, NS_PER_MS};
     pmix_value_t *value = NULL;
     pmix_status_t status;
     pmix_proc_t owner;
@@ -159,7 +158,7 @@ static int pmix_card(int rank, void *card, size_t *bytes, int64_t deadline, stru
                        PMIx_Error_string(status));
             return status == PMIX_ERR_TIMEOUT ? -ETIMEDOUT : -ENOENT;
         }
-        nanosleep(&backoff, NULL);
+        clock_sleep(NS_PER_MS);
     }
     if (value->type == PMIX_BYTE_OBJECT && value->data.bo.size <= JOB_CARD_MAX) {
         memcpy(card, value->data.bo.bytes, value->data.bo.size);

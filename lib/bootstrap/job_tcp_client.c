@@ -228,7 +228,6 @@ static int tcp_client_attempt(struct tcp_job *job, int fd, const void *card, siz
 int tcp_client_join(struct tcp_job *job, const void *card, size_t bytes, int64_t deadline,
                     struct error *err)
 {
-    const struct timespec backoff = {0, 20 * NS_PER_MS};
     struct addrinfo *list, *a;
     int fd, result;
 
@@ -259,6 +258,6 @@ int tcp_client_join(struct tcp_job *job, const void *card, size_t bytes, int64_t
             freeaddrinfo(list);
         if (deadline_passed(deadline))
             return -ETIMEDOUT;
-        nanosleep(&backoff, NULL);
+        clock_sleep(20 * NS_PER_MS);
     }
 }

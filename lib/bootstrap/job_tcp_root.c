@@ -88,7 +88,6 @@ static int tcp_root_listen_once(const struct tcp_job *job, const struct addrinfo
 
 int tcp_root_listen(const struct tcp_job *job, int64_t deadline, struct error *err)
 {
-    const struct timespec backoff = {0, 50 * NS_PER_MS};
     int64_t patience = deadline_in_ms(BIND_MS);
     struct addrinfo *list;
     int fd = tcp_resolve(job, &list, err);
@@ -99,7 +98,7 @@ int tcp_root_listen(const struct tcp_job *job, int64_t deadline, struct error *e
      * ephemeral range, and hold it briefly. */
     while ((fd = tcp_root_listen_once(job, list)) == -EADDRINUSE && !deadline_passed(patience) &&
            !deadline_passed(deadline))
-        nanosleep(&backoff, NULL);
+        clock_sleep(50 * NS_PER_MS);
     freeaddrinfo(list);
     if (fd < 0)
         error_note(err, "rank 0 cannot listen at %s:%s (RPIPE_ROOT): %s%s", job->host, job->port,

@@ -118,13 +118,6 @@ static void wait_make_seen(const struct waiter *w)
         fence_wake_word_before_recheck();
 }
 
-static void wait_backoff(uint32_t us)
-{
-    struct timespec t = {0, (long)us * 1000};
-
-    nanosleep(&t, NULL);
-}
-
 /* ns to sleep: a slice, or less where the deadline is nearer */
 static int64_t wait_sleep_ns(const struct waiter *w, int64_t now)
 {
@@ -220,7 +213,7 @@ int wait_step(struct waiter *w)
             atomic_store_explicit(&wait_no_yield_before, now + NO_YIELD_MS * NS_PER_MS,
                                   memory_order_relaxed);
     } else if (!wait_find_words(w)) {
-        wait_backoff(w->backoff_us);
+        clock_sleep((int64_t)w->backoff_us * 1000);
         w->phase = WAIT_YIELDING; /* no more spinning: one attempt, then the next back-off */
         w->slept = true;
         w->sleeps++;

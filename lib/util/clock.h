@@ -38,6 +38,13 @@ static inline bool deadline_passed(int64_t deadline)
     return deadline != DEADLINE_NEVER && (deadline == DEADLINE_NOW || clock_now() >= deadline);
 }
 
+static inline void clock_sleep(int64_t ns)
+{
+    const struct timespec t = {(time_t)(ns / NS_PER_S), (long)(ns % NS_PER_S)};
+
+    nanosleep(&t, NULL);
+}
+
 /* Milliseconds left, rounded up, for poll(2) and epoll_wait(2): -1 for ever, at most `slice` if
  * that is not negative. */
 static inline int deadline_left_ms(int64_t deadline, int slice)

@@ -24,13 +24,6 @@
 #define NO_PROC_MS 20           /* without /proc */
 #define POLL_NS (NS_PER_MS / 4) /* between two polls */
 
-static void thread_quiesce_backoff(int64_t ns)
-{
-    const struct timespec t = {0, (long)ns};
-
-    nanosleep(&t, NULL);
-}
-
 static char thread_quiesce_state_of(long tid)
 {
     char path[64];
@@ -64,7 +57,7 @@ static bool thread_quiesce_await_thread(long tid, int64_t deadline)
             break;
         if (deadline_passed(deadline))
             return false;
-        thread_quiesce_backoff(POLL_NS);
+        clock_sleep(POLL_NS);
     }
     return true;
 }
@@ -81,7 +74,7 @@ bool thread_quiesce_await(int64_t deadline)
     syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
     tasks = opendir("/proc/self/task");
     if (tasks == NULL) {
-        thread_quiesce_backoff(NO_PROC_MS * NS_PER_MS);
+        clock_sleep(NO_PROC_MS * NS_PER_MS);
         return true;
     }
     while (quiet && (entry = readdir(tasks)) != NULL) {
