@@ -248,6 +248,16 @@ int wait_until(struct waiter *w, int (*attempt)(void *of), void *of)
     return rc;
 }
 
+int wait_by_sleeps(int64_t deadline, int (*attempt)(void *of), void *of)
+{
+    struct waiter w;
+
+    wait_begin(&w, NULL, deadline, false);
+    w.yield_from = w.sleep_from = w.began;
+    w.phase = WAIT_YIELDING;
+    return wait_until(&w, attempt, of);
+}
+
 void wake_up(_Atomic uint32_t *word)
 {
     /* first the word, then the wake-up: a thread that sets it in between is woken; one that sets it later sees the awaited store */

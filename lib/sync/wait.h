@@ -70,6 +70,8 @@ int wait_step(struct waiter *w); /* 0, or -ETIMEDOUT */
 void wait_end(struct waiter *w);
 /* Attempts, with wait_step in between, until the result is not -EAGAIN; then wait_end. The result, or -ETIMEDOUT. */
 int wait_until(struct waiter *w, int (*attempt)(void *of), void *of);
+/* The same, for what no thread signals and takes long: the first attempt, then one after each back-off sleep. */
+int wait_by_sleeps(int64_t deadline, int (*attempt)(void *of), void *of);
 
 void wake_up(_Atomic uint32_t *word) NOINLINE; /* clears the word, then wakes every sleeper */
 

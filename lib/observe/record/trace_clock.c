@@ -15,11 +15,12 @@
 
 #include "control/control.h"
 #include "observe/record/trace.h"
+#include "sync/wait.h"
 #include "util/clock.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
-#include <time.h>
 
 #define CLOCK_QUERIES 16
 #define CLOCK_AGAIN_MS 5000
@@ -106,24 +107,28 @@ void trace_clock_start(int rank)
     trace_clock_again(NULL);
 }
 
+static int trace_clock_end_attempt(void *unused)
+{
+    bool waits;
+
+    (void)unused;
+    pthread_mutex_lock(&trace_clock_state.lock);
+    waits = trace_clock_state.querying && !trace_clock_state.same && control_peer_state(0) == 0;
+    pthread_mutex_unlock(&trace_clock_state.lock);
+    return waits ? -EAGAIN : 0;
+}
+
 void trace_clock_end(int64_t deadline)
 {
-    const struct timespec backoff = {0, NS_PER_MS / 10};
     int64_t most = deadline_in_ms(CLOCK_LAST_MS);
-    bool waits;
 
     control_unwatch(trace_clock_again, NULL);
     pthread_mutex_lock(&trace_clock_state.lock);
     if (!trace_clock_state.same && !trace_clock_state.querying)
         trace_clock_begin();
-    do {
-        waits = trace_clock_state.querying && !trace_clock_state.same &&
-                control_peer_state(0) == 0 && !deadline_passed(most) && !deadline_passed(deadline);
-        pthread_mutex_unlock(&trace_clock_state.lock);
-        if (waits)
-            nanosleep(&backoff, NULL);
-        pthread_mutex_lock(&trace_clock_state.lock);
-    } while (waits);
+    pthread_mutex_unlock(&trace_clock_state.lock);
+    (void)wait_by_sleeps(most < deadline ? most : deadline, trace_clock_end_attempt, NULL);
+    pthread_mutex_lock(&trace_clock_state.lock);
     trace_clock_finish();
     trace_clock_state.same = true; /* later replies are ignored */
     pthread_mutex_unlock(&trace_clock_state.lock);

@@ -13,9 +13,8 @@
 #include "rpipe/end/state.h"
 
 #include "control/control.h"
+#include "sync/wait.h"
 #include "util/settings.h"
-
-#include <time.h>
 
 #define POLL_US 1000
 #define FAILED_MOST_MS 1000 /* deadline for the outstanding operations of a failed pipe */
@@ -74,18 +73,20 @@ void deferred_close_begin(struct rch *ch, uint64_t final)
     rendezvous_unlock();
 }
 
-void deferred_close_finish(int64_t deadline)
+static int deferred_close_finish_attempt(void *unused)
 {
-    const struct timespec backoff = {0, NS_PER_MS};
     bool empty;
 
-    do {
-        rendezvous_lock();
-        empty = list_empty(&deferred_close_list);
-        rendezvous_unlock();
-        if (!empty)
-            nanosleep(&backoff, NULL);
-    } while (!empty && !deadline_passed(deadline));
+    (void)unused;
+    rendezvous_lock();
+    empty = list_empty(&deferred_close_list);
+    rendezvous_unlock();
+    return empty ? 0 : R_PENDING;
+}
+
+void deferred_close_finish(int64_t deadline)
+{
+    (void)wait_by_sleeps(deadline, deferred_close_finish_attempt, NULL);
     control_unwatch(deferred_close_poll, NULL);
     rendezvous_lock();
     while (!list_empty(&deferred_close_list))

@@ -24,6 +24,7 @@
 #include "control/collective.h"
 #include "control/control.h"
 #include "bootstrap/job.h"
+#include "sync/wait.h"
 #include "util/log.h"
 #include "util/module.h"
 #include "util/settings.h"
@@ -34,7 +35,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static pthread_mutex_t rpipe_job_lock =
@@ -262,21 +262,25 @@ static void rpipe_job_close_all(int64_t deadline)
     }
 }
 
+/* Each time anew: another end may have been opened. */
+static int rpipe_job_end_calls_attempt(void *unused)
+{
+    (void)unused;
+    ends_leave();
+    return calls_any() ? R_PENDING : 0;
+}
+
 /* Ends the calls of all other threads: at once where they are woken, else after their back-off sleep. */
 static int rpipe_job_end_calls(int64_t deadline)
 {
-    const struct timespec backoff = {0, NS_PER_MS / 4};
+    int rc;
 
     job_state_set(JOB_LEAVING);
     calls_end();
     collect_abandon(true);
-    ends_leave();
-    while (calls_any()) {
-        if (deadline_passed(deadline))
-            return -ETIMEDOUT;
-        nanosleep(&backoff, NULL);
-        ends_leave(); /* an end that was being opened */
-    }
+    rc = wait_by_sleeps(deadline, rpipe_job_end_calls_attempt, NULL);
+    if (rc != 0)
+        return rc;
     ends_leave();
     if (!thread_quiesce_await(deadline))
         return -ETIMEDOUT;

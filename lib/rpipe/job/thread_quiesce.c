@@ -8,10 +8,12 @@
  */
 #include "rpipe/job/thread_quiesce.h"
 
+#include "sync/wait.h"
 #include "util/clock.h"
 #include "util/proc.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <linux/membarrier.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RUN_NS NS_PER_MS        /* far more than any such code takes */
-#define NO_PROC_MS 20           /* without /proc */
-#define POLL_NS (NS_PER_MS / 4) /* between two polls */
+#define RUN_NS NS_PER_MS /* far more than any such code takes */
+#define NO_PROC_MS 20    /* without /proc */
 
 static char thread_quiesce_state_of(long tid)
 {
@@ -47,19 +48,20 @@ static bool thread_quiesce_is_outside(char state)
     return state == 0 || strchr("SIZXx", state) != NULL;
 }
 
-static bool thread_quiesce_await_thread(long tid, int64_t deadline)
-{
-    int64_t began = thread_quiesce_has_run(tid), now;
+struct quiescing {
+    long tid;
+    int64_t began; /* what it had run then */
+};
 
-    while (!thread_quiesce_is_outside(thread_quiesce_state_of(tid))) {
-        now = thread_quiesce_has_run(tid);
-        if (now < 0 || now - began >= RUN_NS)
-            break;
-        if (deadline_passed(deadline))
-            return false;
-        clock_sleep(POLL_NS);
-    }
-    return true;
+static int thread_quiesce_attempt(void *of)
+{
+    const struct quiescing *thread = of;
+    int64_t now;
+
+    if (thread_quiesce_is_outside(thread_quiesce_state_of(thread->tid)))
+        return 0;
+    now = thread_quiesce_has_run(thread->tid);
+    return now < 0 || now - thread->began >= RUN_NS ? 0 : -EAGAIN;
 }
 
 bool thread_quiesce_await(int64_t deadline)
@@ -81,7 +83,8 @@ bool thread_quiesce_await(int64_t deadline)
         long tid = strtol(entry->d_name, NULL, 10);
 
         if (tid > 0 && tid != own)
-            quiet = thread_quiesce_await_thread(tid, deadline);
+            quiet = wait_by_sleeps(deadline, thread_quiesce_attempt,
+                                   &(struct quiescing){tid, thread_quiesce_has_run(tid)}) == 0;
     }
     closedir(tasks);
     return quiet;
