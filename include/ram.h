@@ -58,8 +58,7 @@ typedef struct ram_handler {
 
 /* "Same": the same value at every peer, verified at first contact. Zero is the default of every member. */
 typedef struct ram_config {
-    uint64_t
-        context; /* same; which of the contexts of these processes; rcontext(name) or below 2^20 */
+    uint64_t context;              /* same; number of the context, below 2^61 or from rcontext */
     const ram_handler_t *handlers; /* same names in the same order; the table is copied */
     uint32_t nhandlers;            /* same; number of handlers, to RAM_HANDLERS */
     uint32_t credits;              /* same; unanswered requests to one peer, 1 to 250; default 32 */

@@ -111,6 +111,16 @@ static const struct channel *same(const struct snapshot *s, const struct channel
 
 /* ---- printing ---- */
 
+/* "1>0.7": writer, reader, context. Contexts of rcontext and of the library have upper bits. */
+static const char *end_name(const rinfo_row_t *row)
+{
+    static char name[64];
+
+    snprintf(name, sizeof(name), row->context >> 61 == 0 ? "%d>%d.%llu" : "%d>%d.0x%llx", row->from,
+             row->to, (unsigned long long)row->context);
+    return name;
+}
+
 static void print_wait(const rinfo_row_t *row)
 {
     if (row->waits_for[0] != '\0')
@@ -151,12 +161,8 @@ static void print_channels(const struct snapshot *s, const struct snapshot *befo
            head[0], head[1], head[2], head[3], "outstanding");
     for (size_t i = 0; i < s->channels; i++) {
         const struct channel *c = &s->channel[i], *then = before != NULL ? same(before, c) : NULL;
-        char name[48];
-
-        snprintf(name, sizeof(name), "%d>%d.%llu", c->row.from, c->row.to,
-                 (unsigned long long)c->row.context);
         printf(
-            "%-14s %-6s %-7s %-11s %12.0f %14.0f %10.0f %10.0f %11llu", name,
+            "%-14s %-6s %-7s %-11s %12.0f %14.0f %10.0f %10.0f %11llu", end_name(&c->row),
             c->row.writer ? "writer" : "reader", c->row.backend, c->row.state,
             amount(s, c, before, then, "messages"), amount(s, c, before, then, "bytes"),
             amount(s, c, before, then, "stalls_ring") + amount(s, c, before, then, "stalls_heap") +
@@ -290,8 +296,7 @@ static int list(void)
 
             if (row->waits_for[0] == '\0' && !option.all)
                 continue;
-            printf("    %d>%d.%llu %s %s", row->from, row->to, (unsigned long long)row->context,
-                   row->writer ? "writer" : "reader", row->state);
+            printf("    %s %s %s", end_name(row), row->writer ? "writer" : "reader", row->state);
             print_wait(row);
         }
     }

@@ -13,9 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Contexts of the pipes of a link: AM_CONTEXT_FIRST + 2 * context for requests, and the next one for replies. */
-#define AM_CONTEXT_FIRST 0xAD000000u
-#define AM_CONTEXT_MOST 4096u
+/*
+ * The pipes of a link have the context of the program, and one or both of the bits that rpipe() reserves for the library, so they
+ * meet no pipe and no cells of the program. AM_LIBRARY is the flag of rpipe_config_t that allows these bits (rpipe/end/config.h).
+ */
+#define AM_CONTEXT_REQUESTS (UINT64_C(3) << 61)
+#define AM_CONTEXT_REPLIES (UINT64_C(1) << 61)
+#define AM_LIBRARY (1u << 31)
 
 #define AM_CREDITS_DEFAULT 32u
 #define AM_REQUEST_DEFAULT (256u << 10)
@@ -73,9 +77,10 @@ static int am_context_resolve(ram_config_t *c)
         c->reply_bytes = AM_REPLY_DEFAULT;
     if (c->idle_ms == 0)
         c->idle_ms = AM_IDLE_DEFAULT_MS;
-    if (c->context >= AM_CONTEXT_MOST)
-        return am_fail(-EINVAL, "ram_init: context is 0x%llx; it must be below %u",
-                       (unsigned long long)c->context, AM_CONTEXT_MOST);
+    if ((c->context & AM_CONTEXT_REQUESTS) != 0)
+        return am_fail(-EINVAL,
+                       "ram_init: context is 0x%llx; it must be below 2^61 or come from rcontext",
+                       (unsigned long long)c->context);
     if (c->credits > AM_CREDITS_MAX)
         return am_fail(-EINVAL, "ram_init: credits is %u; it must be at most %d", c->credits,
                        AM_CREDITS_MAX);
@@ -98,7 +103,8 @@ static int am_context_resolve(ram_config_t *c)
 static void am_context_configure_pipes(struct ram *am, const ram_config_t *c)
 {
     am->request_cfg = (rpipe_config_t){
-        .context = AM_CONTEXT_FIRST + 2 * c->context,
+        .context = AM_CONTEXT_REQUESTS | c->context,
+        .flags = AM_LIBRARY,
         .timeout_ms = c->timeout_ms,
         .backend = c->backend,
         .slots = am_context_power_of_two(c->credits + 4),
@@ -108,7 +114,7 @@ static void am_context_configure_pipes(struct ram *am, const ram_config_t *c)
         .heap_bytes_at_most = c->request_bytes,
     };
     am->reply_cfg = am->request_cfg;
-    am->reply_cfg.context++;
+    am->reply_cfg.context = AM_CONTEXT_REPLIES | c->context;
     am->reply_cfg.unit_bytes = am_context_power_of_two(c->reply_bytes);
     am->reply_cfg.heap_bytes = (uint64_t)am->reply_cfg.unit_bytes * c->credits;
     am->reply_cfg.heap_bytes_at_most = am->reply_cfg.heap_bytes;

@@ -73,7 +73,7 @@ static ram_t context(int timeout_ms)
     ram_config_t cfg = {0};
     ram_t am;
 
-    cfg.context = next++ % 4096;
+    cfg.context = next++;
     cfg.handlers = handlers;
     cfg.nhandlers = HANDLERS;
     cfg.credits = CREDITS;

@@ -481,7 +481,8 @@ static void test_configuration(void **state)
     cfg = configuration();                                                                         \
     cfg.field = (value);                                                                           \
     refuse(cfg, words)
-    REFUSE(context, UINT64_C(1) << 61, "context");
+    REFUSE(context, UINT64_C(1) << 61, "context is 0x2000000000000000");
+    REFUSE(context, rcontext("test_am") | UINT64_C(1) << 62, "rcontext");
     REFUSE(credits, 251, "credits");
     REFUSE(request_bytes, 16383, "request_bytes");
     REFUSE(reply_bytes, 255, "reply_bytes");
@@ -517,6 +518,63 @@ static void test_larger_configuration(void **state)
     cfg.later = 0;
     AM_OK((ram_init)(&other, &cfg.known, sizeof(cfg)));
     AM_OK(ram_exit(other));
+}
+
+static void check_answered(ram_t context, uint64_t n)
+{
+    ram_message_t reply;
+    ram_request_t r;
+    uint64_t handled;
+
+    AM_OK(ram_request(context, 0, SUM, &n, 1, NULL, 0, &r, 0));
+    AM_OK(ram_wait(context, r, &reply, 0));
+    assert_int_equal(reply.args[0], hundred + n);
+    AM_OK(ram_free(context, &reply));
+    AM_OK(ram_count(context, "handled", &handled));
+    assert_int_equal(handled, 1);
+}
+
+/* A pipe of the program to this process. */
+static void check_pipe(uint64_t context)
+{
+    rpipe_config_t pipe = {.role = RPIPE_WRITER, .context = context};
+    uint64_t sent = context, received = 0;
+    rch_t out, in;
+
+    CHECK_OK(NULL, rpipe(&out, &pipe));
+    pipe.role = RPIPE_READER;
+    CHECK_OK(NULL, rpipe(&in, &pipe));
+    CHECK_OK(out, rsend(out, &sent, sizeof(sent), 0));
+    CHECK_OK(in, rrecv(in, &received, sizeof(received), NULL, 0));
+    assert_true(received == sent);
+    CHECK_OK(out, rclose(out));
+    CHECK_OK(in, rclose(in));
+}
+
+/* Contexts have the numbers of pipes: by name, or below 2^61; they do not meet each other, nor pipes of the same number. */
+static void test_contexts(void **state)
+{
+    const uint64_t number[] = {rcontext("test_am: left"),
+                               rcontext("test_am: right"),
+                               rcontext("test_am: right") + 1,
+                               rcontext("test_am: left") + 0xfffff,
+                               UINT64_C(4096),
+                               (UINT64_C(1) << 61) - 1};
+    enum { N = sizeof(number) / sizeof(number[0]) };
+    ram_config_t cfg = configuration();
+    ram_t context[N];
+
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        cfg.context = number[i];
+        AM_OK(ram_init(&context[i], &cfg));
+    }
+    for (int i = 0; i < N; i++) {
+        check_answered(context[i], (uint64_t)i);
+        check_pipe(number[i]);
+    }
+    for (int i = 0; i < N; i++)
+        AM_OK(ram_exit(context[i]));
 }
 
 /* Every counter of the table has a value, and there are no others. */
@@ -625,6 +683,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_reply_freed, open_context, close_context),
         cmocka_unit_test(test_configuration),
         cmocka_unit_test(test_larger_configuration),
+        cmocka_unit_test(test_contexts),
         cmocka_unit_test(test_retire),
         cmocka_unit_test(test_abandoned),
     };

@@ -15,8 +15,7 @@
 
 /* Bits of a context: the family of the library that it belongs to; a program cannot set them. */
 #define CONTEXT_CELLS (UINT64_C(1) << 62)
-#define CONTEXT_MESSAGES (UINT64_C(3) << 61) /* active messages, with CONFIG_LIBRARY */
-#define CONTEXT_LIBRARY (UINT64_C(3) << 61)
+#define CONTEXT_LIBRARY (UINT64_C(3) << 61) /* bit 61: active messages (lib/am/context.c) */
 
 #define CONFIG_LIBRARY                                                                             \
     (1u << 31) /* flags: the caller is lib/am, which is built on the public interface */
