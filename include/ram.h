@@ -59,7 +59,7 @@ typedef struct ram_handler {
 /* "Same": the same value at every peer, verified at first contact. Zero is the default of every member. */
 typedef struct ram_config {
     uint64_t context;              /* same; number of the context, below 2^61 or from rcontext */
-    const ram_handler_t *handlers; /* same names in the same order; the table is copied */
+    const ram_handler_t *handlers; /* same names, in any order; the table is copied */
     uint32_t nhandlers;            /* same; number of handlers, to RAM_HANDLERS */
     uint32_t credits;              /* same; unanswered requests to one peer, 1 to 250; default 32 */
     uint64_t
@@ -94,7 +94,7 @@ int ram_flush(ram_t am);
 
 /* ---- in a handler, or later for a message that was kept ---- */
 
-/* Answers a request once. handler: one of the requester, or RAM_RESULT. Never waits for the program of the peer. */
+/* Answers a request once. handler: index of what runs at the requester, or RAM_RESULT. Never waits for the program of the peer. */
 int ram_reply(ram_t am, ram_message_t *to, uint32_t handler, const uint64_t *args, uint32_t nargs,
               const void *data, size_t bytes);
 

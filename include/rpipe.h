@@ -186,7 +186,7 @@ int R_VERB(rpoll, rpipe_poll, (const rch_t *ch, int n, int *ready, int timeout_m
 /* Reader: a descriptor for poll(2) and epoll(7), readable when rread would not wait. The library owns it. */
 int R_VERB(rfd, rpipe_fd, (rch_t ch));
 
-/* Writer: 0 if a message of size bytes would be allocated and sent without waiting, else R_PENDING. */
+/* Writer: 0 if a message of size bytes, once it has memory, would be sent without waiting; else R_PENDING. */
 int R_VERB(rroom, rpipe_room, (rch_t ch, size_t size));
 
 /*
