@@ -69,6 +69,40 @@ static void test_after_close(void **state)
     assert_non_null(rerror(p.w));
 }
 
+static void *error_of(void *ch) { return (void *)(uintptr_t)rerror(ch); }
+
+/* rerror(3): the messages of the last 64 pipes that were closed are kept, and a call on a closed pipe has one in every thread. */
+static void test_error_after_close(void **state)
+{
+    struct pair p;
+    rch_t failed, unused;
+    pthread_t thread;
+    void *message;
+    char before[256];
+
+    pair_open(&p, op_of(state), 4096);
+    failed = p.w;
+    unused = p.r;
+    CHECK_RC(-EINVAL, failed, rsend(failed, NULL, 1, 0));
+    snprintf(before, sizeof(before), "%s", rerror(failed));
+    assert_string_not_equal(before, "no error");
+    pair_close(&p);
+    for (int closed = 2; closed < 64; closed += 2) {
+        pair_open(&p, op_of(state), 4096);
+        assert_true(p.w != failed && p.r != failed && p.w != unused && p.r != unused);
+        pair_close(&p);
+    }
+    assert_string_equal(rerror(failed), before);
+    assert_string_equal(rerror(unused), "no error");
+
+    CHECK_RC(-ENOTCONN, unused, rwait(unused));
+    assert_non_null(strstr(rerror(NULL), "rwait: the pipe has been closed"));
+    assert_int_equal(pthread_create(&thread, NULL, error_of, unused), 0);
+    assert_int_equal(pthread_join(thread, &message), 0);
+    assert_non_null(strstr(message, "closed"));
+    assert_string_equal(rerror(failed), before);
+}
+
 static void test_null_outputs(void **state)
 {
     struct pair p;
@@ -518,19 +552,13 @@ static void test_after_rexit(void **state)
 static int group(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_null_channel),
-        PUT_AND_GET(test_after_close),
-        PUT_AND_GET(test_null_outputs),
-        PUT_AND_GET(test_wrong_end),
-        PUT_AND_GET(test_stale),
-        PUT_AND_GET(test_foreign),
-        PUT_AND_GET(test_emsgsize),
-        PUT_AND_GET(test_enobufs),
-        PUT_AND_GET(test_oldest_held),
-        PUT_AND_GET(test_ring_full),
-        PUT_AND_GET(test_max_descriptors),
-        PUT_AND_GET(test_disagreement),
-        PUT_AND_GET(test_fork),
+        cmocka_unit_test(test_null_channel), PUT_AND_GET(test_after_close),
+        PUT_AND_GET(test_error_after_close), PUT_AND_GET(test_null_outputs),
+        PUT_AND_GET(test_wrong_end),         PUT_AND_GET(test_stale),
+        PUT_AND_GET(test_foreign),           PUT_AND_GET(test_emsgsize),
+        PUT_AND_GET(test_enobufs),           PUT_AND_GET(test_oldest_held),
+        PUT_AND_GET(test_ring_full),         PUT_AND_GET(test_max_descriptors),
+        PUT_AND_GET(test_disagreement),      PUT_AND_GET(test_fork),
         cmocka_unit_test(test_after_rexit),
     };
 

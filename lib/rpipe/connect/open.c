@@ -104,7 +104,7 @@ int end_open(rch_t *ch, const struct pipe_config *resolved)
     if (rc != 0) {
         (void)call_error(NULL, rc, "%s: %s", end_name(end), err.text);
         end_release_unopened(end);
-        end_pool_put(end);
+        end_pool_put_unopened(end);
         return rc;
     }
     counter_opened(end);

@@ -36,6 +36,13 @@ const struct connector *end_connector;
 
 /* ---- entry ---- */
 
+/* -ENOTCONN of an end that is closed or belongs to no job; rpipe_error(ch) is a message from then on. */
+static int call_gone(struct rch *ch, int rc)
+{
+    atomic_store_explicit(&ch->used_gone, true, memory_order_relaxed);
+    return rc;
+}
+
 int call_check(struct rch *ch, enum side side)
 {
     uint32_t state;
@@ -47,11 +54,12 @@ int call_check(struct rch *ch, enum side side)
     }
     state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
     if ((state & STATE_FORKED) != 0)
-        return call_error(NULL, -ENOTCONN, "the pipe belongs to the parent process of this one");
+        return call_gone(
+            ch, call_error(NULL, -ENOTCONN, "the pipe belongs to the parent process of this one"));
     if ((state & STATE_EXITING) != 0 && calls_ended())
-        return job_check();
+        return call_gone(ch, job_check());
     if ((state & STATE_CLOSED) != 0)
-        return call_error(NULL, -ENOTCONN, "the pipe has been closed");
+        return call_gone(ch, call_error(NULL, -ENOTCONN, "the pipe has been closed"));
     if (side != 0 && (state & STATE_CELLS) != 0)
         return call_error(ch, -EBADF, "this end has cells and no messages; use rcells_atomic");
     if (side != 0 && (state & (uint32_t)side) == 0)
@@ -186,9 +194,9 @@ static void call_unuse(struct rch *ch)
         end_connector->release_if_done(ch);
 }
 
-static int call_closed_meanwhile(void)
+static int call_closed_meanwhile(struct rch *ch)
 {
-    return call_error(NULL, -ENOTCONN, "the pipe has been closed by another thread");
+    return call_gone(ch, call_error(NULL, -ENOTCONN, "the pipe has been closed by another thread"));
 }
 
 static int call_locked_attempt(struct rch *ch, attempt try, void *arguments)
@@ -197,7 +205,7 @@ static int call_locked_attempt(struct rch *ch, attempt try, void *arguments)
 
     pthread_mutex_lock(&ch->mutex);
     if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_CLOSED) != 0)
-        rc = call_closed_meanwhile();
+        rc = call_closed_meanwhile(ch);
     else
         rc = try(ch, arguments);
     pthread_mutex_unlock(&ch->mutex);
@@ -210,7 +218,7 @@ static int call_try(struct rch *ch, attempt try, void *arguments)
 
     if (!call_is_locked(ch))
         return try(ch, arguments);
-    rc = call_use(ch) ? call_locked_attempt(ch, try, arguments) : call_closed_meanwhile();
+    rc = call_use(ch) ? call_locked_attempt(ch, try, arguments) : call_closed_meanwhile(ch);
     call_unuse(ch);
     return rc;
 }
@@ -305,7 +313,7 @@ int call_await(struct rch *ch, const struct awaited *awaited, attempt try, void 
         rc = call_await_locked(ch, awaited, try, arguments, false);
     } else {
         rc = call_use(ch) ? call_await_locked(ch, awaited, try, arguments, true)
-                          : call_closed_meanwhile();
+                          : call_closed_meanwhile(ch);
         call_unuse(ch);
     }
     return call_end(&call, rc);

@@ -2,9 +2,10 @@
 /*
  * end_pool.c: type-stable memory of channel ends.
  *
- * Ends come from chunks that are never given back, so that a handle used after rclose, or after rexit, is recognized. The free list is a queue: the longer a closed handle stays unused, the
- * longer a use after rclose is recognized. Locked by itself: rpipe() may be called by many threads. The memory is shown to
- * rmalloc_stat(1), where that can be had (publish.h).
+ * Ends come from chunks that are never given back, so that a handle used after rclose, or after rexit, is recognized. Closed
+ * ends are a queue, and an end is taken from it only while KEPT others stay: until then a use after rclose is recognized, and
+ * rerror has the message. Locked by itself: rpipe() may be called by many threads. The memory is shown to rmalloc_stat(1),
+ * where that can be had (publish.h).
  */
 #include "rpipe/end/end_pool.h"
 
@@ -15,6 +16,7 @@
 
 #define CHUNK_FIRST 8
 #define CHUNK_MOST 1024
+#define KEPT 64 /* of rerror(3) */
 
 struct chunk {
     struct chunk *next;
@@ -24,16 +26,25 @@ struct chunk {
 
 static pthread_mutex_t end_pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct chunk *end_pool_chunks;
-static struct rch *end_pool_oldest_free, *end_pool_newest_free;
+static struct rch *end_pool_fresh; /* the program has no handle of these */
+static struct rch *end_pool_oldest_closed, *end_pool_newest_closed;
+static size_t end_pool_closed; /* length of the queue */
 
-static void end_pool_append_free(struct rch *ch)
+static void end_pool_push_fresh(struct rch *ch)
+{
+    ch->next_free = end_pool_fresh;
+    end_pool_fresh = ch;
+}
+
+static void end_pool_append_closed(struct rch *ch)
 {
     ch->next_free = NULL;
-    if (end_pool_newest_free != NULL)
-        end_pool_newest_free->next_free = ch;
+    if (end_pool_newest_closed != NULL)
+        end_pool_newest_closed->next_free = ch;
     else
-        end_pool_oldest_free = ch;
-    end_pool_newest_free = ch;
+        end_pool_oldest_closed = ch;
+    end_pool_newest_closed = ch;
+    end_pool_closed++;
 }
 
 static void end_pool_grow(void)
@@ -54,10 +65,32 @@ static void end_pool_grow(void)
     c->ends = ends;
     c->next = end_pool_chunks;
     end_pool_chunks = c;
-    for (i = 0; i < ends; i++) {
+    for (i = ends; i-- > 0;) {
         atomic_init(&c->end[i].state, STATE_CLOSED);
-        end_pool_append_free(&c->end[i]);
+        end_pool_push_fresh(&c->end[i]);
     }
+}
+
+static struct rch *end_pool_pop_fresh(void)
+{
+    struct rch *ch = end_pool_fresh;
+
+    if (ch != NULL)
+        end_pool_fresh = ch->next_free;
+    return ch;
+}
+
+static struct rch *end_pool_pop_closed(void)
+{
+    struct rch *ch = end_pool_oldest_closed;
+
+    if (ch == NULL)
+        return NULL;
+    end_pool_oldest_closed = ch->next_free;
+    if (end_pool_oldest_closed == NULL)
+        end_pool_newest_closed = NULL;
+    end_pool_closed--;
+    return ch;
 }
 
 struct rch *end_pool_take(void)
@@ -65,14 +98,11 @@ struct rch *end_pool_take(void)
     struct rch *ch;
 
     pthread_mutex_lock(&end_pool_lock);
-    if (end_pool_oldest_free == NULL)
+    if (end_pool_fresh == NULL && end_pool_closed <= KEPT)
         end_pool_grow();
-    ch = end_pool_oldest_free;
-    if (ch != NULL) {
-        end_pool_oldest_free = ch->next_free;
-        if (end_pool_oldest_free == NULL)
-            end_pool_newest_free = NULL;
-    }
+    ch = end_pool_pop_fresh();
+    if (ch == NULL)
+        ch = end_pool_pop_closed(); /* also without memory for more */
     pthread_mutex_unlock(&end_pool_lock);
     if (ch == NULL)
         return NULL;
@@ -83,13 +113,16 @@ struct rch *end_pool_take(void)
     return ch;
 }
 
-void end_pool_put(struct rch *ch)
+static void end_pool_return(struct rch *ch, void (*add)(struct rch *ch))
 {
     atomic_store_explicit(&ch->published_end.state, PUBLISHED_FREE, memory_order_relaxed);
     pthread_mutex_lock(&end_pool_lock);
-    end_pool_append_free(ch);
+    add(ch);
     pthread_mutex_unlock(&end_pool_lock);
 }
+
+void end_pool_put(struct rch *ch) { end_pool_return(ch, end_pool_append_closed); }
+void end_pool_put_unopened(struct rch *ch) { end_pool_return(ch, end_pool_push_fresh); }
 
 /* *cursor counts ends over all chunks; only where no other thread opens channels (rexit, fork) */
 struct rch *end_pool_next(size_t *cursor)

@@ -60,10 +60,21 @@ int call_error(struct rch *ch, int code, const char *format, ...)
     return code;
 }
 
+/* The last failure was that of a call on an end that is closed, or outside of its job. */
+static bool error_is_gone(const struct rch *ch)
+{
+    uint32_t state = atomic_load_explicit(&ch->state, memory_order_relaxed);
+
+    return (state & (STATE_CLOSED | STATE_FORKED | STATE_EXITING)) != 0 &&
+           atomic_load_explicit(&ch->used_gone, memory_order_relaxed);
+}
+
 const char *rpipe_error(rch_t ch)
 {
     if (ch == NULL || ch->no_error_memory)
         return last_error_get();
+    if (error_is_gone(ch))
+        return "a call on a pipe that has been closed, or that belongs to no job of this process";
     return ch->error_text != NULL ? ch->error_text : "no error";
 }
 

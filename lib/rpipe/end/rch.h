@@ -140,6 +140,7 @@ struct rch {
     char *why;           /* why this backend was chosen; NULL: no memory for the text */
     char *error_text;    /* the last failure, for rpipe_error */
     bool no_error_memory;
+    _Atomic bool used_gone; /* a call has found this end closed, or outside of its job */
     bool adopts;            /* it was opened without sizes: they are those of the other end */
     bool loss_reported;     /* a call on this end has returned that the peer is lost */
     bool late;              /* opened after the peer's close message: touches and sends nothing */
