@@ -2,7 +2,8 @@
 /*
  * rmalloc_thesis.h: the interface of Appendix B of the thesis as printed, as inline functions over rpipe.h.
  *
- * For readers of the thesis (U. Wickramasinghe, Indiana University, 2020); new programs use rpipe.h alone. C only.
+ * For readers of the thesis (U. Wickramasinghe, Indiana University, 2020); new programs use rpipe.h alone. C11, not C++: the
+ * listings have nested designators and macros with _Generic.
  * After this header rpipe, rmalloc, rread, rwrite, rfree and others have the parameters of the thesis: a channel and a
  * configuration are passed by name, and rread() stores into its second and third argument. They are macros over
  * inline functions with the prefix rthesis_.
@@ -18,8 +19,10 @@
 #ifndef RMALLOC_THESIS_H
 #define RMALLOC_THESIS_H
 
-#if defined(__cplusplus) || defined(RPIPE_NO_SHORT_NAMES)
-#error "rmalloc_thesis.h is for C and for the short names"
+#ifdef __cplusplus
+#error "rmalloc_thesis.h is C11, as the listings of the thesis are; C++ programs include rpipe.h"
+#elif defined(RPIPE_NO_SHORT_NAMES)
+#error "rmalloc_thesis.h has the names of the thesis; it cannot be used with RPIPE_NO_SHORT_NAMES"
 #endif
 
 #include <rmalloc_thesis_pipe.h>
