@@ -195,6 +195,9 @@ static int tcp_client_read_answer(struct tcp_job *job, int fd, const struct tcp_
         return error_set(err, -EPROTO,
                          "the process that listens at %s:%s (RPIPE_ROOT) is not rank 0 of a job",
                          job->host, job->port);
+    result = version_agree(tcp_versions(), verdict->versions, "the bootstrap tcp", "rank 0", err);
+    if (result < 0)
+        return result;
     if (verdict->code != 0) {
         tcp_client_receive(fd, text, verdict->text_bytes, deadline);
         error_note(err, "rank 0 at %s:%s refused this process: %s", job->host, job->port, text);

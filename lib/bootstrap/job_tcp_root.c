@@ -136,8 +136,10 @@ static void tcp_root_client_refuse(struct gathering *g, int i, int code, const c
     struct {
         struct tcp_verdict verdict;
         char text[TCP_TEXT_MAX];
-    } answer = {
-        .verdict = {.bytes = sizeof(answer.verdict), .code = code, .magic = TCP_VERDICT_MAGIC}};
+    } answer = {.verdict = {.bytes = sizeof(answer.verdict),
+                            .code = code,
+                            .magic = TCP_VERDICT_MAGIC,
+                            .versions = tcp_versions()}};
 
     tcp_root_client_warn(g, text);
     snprintf(answer.text, sizeof(answer.text), "%s", text);
@@ -349,7 +351,7 @@ static int tcp_root_gather_all(struct gathering *g, int listener, int64_t deadli
 static uint8_t *tcp_root_make_answer(const struct tcp_job *job, size_t *bytes)
 {
     struct tcp_verdict verdict = {
-        .bytes = sizeof(verdict), .magic = TCP_VERDICT_MAGIC, .version = tcp_versions().newest};
+        .bytes = sizeof(verdict), .magic = TCP_VERDICT_MAGIC, .versions = tcp_versions()};
     uint8_t *answer, *at;
     int i;
 

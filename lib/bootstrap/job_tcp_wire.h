@@ -49,8 +49,8 @@ struct tcp_verdict {
     int32_t code;   /* 0, or a negative errno */
     uint64_t magic;
     uint64_t features;
-    uint32_t text_bytes; /* of the message that follows, if code is not 0 */
-    uint32_t version;    /* that root and client use from here on */
+    uint32_t text_bytes;           /* of the message that follows, if code is not 0 */
+    struct version_range versions; /* of the root */
     uint32_t table_bytes;
     uint8_t spare[12];
     LAYOUT_APPENDED

@@ -117,8 +117,10 @@ struct protocol {
 
 static const struct protocol protocols[] = {
     {"control", 2, "has versions ", " of the control network, and this process has ", false, false},
-    {"bootstrap", 2, "has versions ", " of the bootstrap tcp, and this process has ", false, true},
+    {"bootstrap", 2, "has versions ", " of the bootstrap tcp, and this process has ", false, false},
     {"pipe", 4, "the versions of the protocol are ", " here and ", true, true},
+    {"active messages", 2, "has versions ", " of active messages, and this process has ", false,
+     false},
 };
 
 static void print_ranges(char *text, size_t bytes, const struct protocol *p, int first, int second)

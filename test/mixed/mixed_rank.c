@@ -2,14 +2,17 @@
 /*
  * mixed_rank.c: one rank of a job of two, in which test/mixed/mixed has the two linked with different builds of the library.
  *
- * It sends and receives, takes part in collectives, and passes messages through pipes. Exit 0; 1, with the message of the
- * library, after the first call that fails.
+ * It sends and receives, takes part in collectives, and passes messages through pipes and active messages. Exit 0; 1, with the
+ * message of the library, after the first call that fails.
  */
 #include "test/lib/check.h"
 #include "test/lib/pattern.h"
 
+#include <ram.h>
+
 #define LARGE (1u << 20) /* more than a lane takes before its window is announced */
 #define MESSAGES 200
+#define REQUESTS 20
 
 static uint8_t large[LARGE];
 
@@ -65,6 +68,52 @@ static void pipe_to(unsigned rank, unsigned writer)
     CHECK_OK(ch, rclose(ch));
 }
 
+static void echo(ram_t am, ram_message_t *message, void *unused)
+{
+    (void)unused;
+    CHECK_OK(NULL, ram_reply(am, message, RAM_RESULT, message->args, message->nargs, message->data,
+                             message->bytes));
+}
+
+/* The contexts disagree: each rank has refused the link of the other one before a rank exits. */
+static void refused(ram_t am)
+{
+    uint64_t failed = 0;
+
+    printf("active messages: %s\n", rerror(NULL));
+    while (failed < 2) {
+        CHECK(NULL, ram_serve(am, 1, 10) >= 0);
+        CHECK_OK(NULL, ram_count(am, "failed", &failed));
+    }
+    (void)network_barrier();
+    exit(1);
+}
+
+/* Each rank requests, and answers while it waits. */
+static void active_messages(unsigned rank)
+{
+    const ram_handler_t handler = {.name = "echo", .run = echo};
+    const ram_config_t cfg = {.handlers = &handler, .nhandlers = 1};
+    ram_message_t reply;
+    ram_request_t r;
+    ram_t am;
+    int rc;
+
+    CHECK_OK(NULL, ram_init(&am, &cfg));
+    pattern_fill(large, 1000, 5);
+    for (uint64_t i = 0; i < REQUESTS; i++) {
+        rc = ram_request(am, (int)(1 - rank), 0, &i, 1, large, 1000, &r, 0);
+        if (rc == 0) /* it was in flight before the other one had received the greeting */
+            rc = ram_wait(am, r, &reply, 0);
+        if (rc != 0)
+            refused(am);
+        CHECK(NULL, reply.args[0] == i && reply.bytes == 1000 && pattern_same(reply.data, 1000, 5));
+        CHECK_OK(NULL, ram_free(am, &reply));
+    }
+    CHECK_OK(NULL, ram_barrier(am));
+    CHECK_OK(NULL, ram_exit(am));
+}
+
 int main(void)
 {
     unsigned rank;
@@ -74,6 +123,7 @@ int main(void)
     network(rank);
     pipe_to(rank, 0);
     pipe_to(rank, 1);
+    active_messages(rank);
     CHECK_OK(NULL, rexit());
     return 0;
 }
