@@ -184,28 +184,54 @@ static bool settings_is_known(const char *name, size_t length)
     return strncmp(name, PREFIX "SIM_", strlen(PREFIX "SIM_")) == 0;
 }
 
-/* The setting with the longest common beginning: at least two letters behind that of all. */
-static const char *settings_most_alike(const char *name)
+#define NAME_BYTES 64 /* of a variable with its terminator; settings are shorter */
+
+/* How many letters have to be inserted, removed or replaced to get the other name. */
+static size_t settings_distance(const char *name, const char *setting)
 {
-    size_t longest = strlen(PREFIX) + 1;
+    size_t row[NAME_BYTES],
+        length = strlen(setting); /* row[k]: to the first k letters of setting */
+
+    for (size_t k = 0; k <= length; k++)
+        row[k] = k;
+    for (size_t i = 0; name[i] != '\0'; i++) {
+        size_t diagonal = row[0];
+
+        row[0] = i + 1;
+        for (size_t k = 1; k <= length; k++) {
+            size_t above = row[k], best = diagonal + (name[i] != setting[k - 1]);
+
+            best = above + 1 < best ? above + 1 : best;
+            row[k] = row[k - 1] + 1 < best ? row[k - 1] + 1 : best;
+            diagonal = above;
+        }
+    }
+    return row[length];
+}
+
+/* The nearest setting: it differs in less than half of the letters behind the prefix, or has the first two of them. */
+static const char *settings_nearest(const char *name)
+{
+    const size_t prefix = strlen(PREFIX), letters = strlen(name) - prefix;
+    size_t least = SIZE_MAX;
     const char *found = NULL;
 
     for (int i = 0; i < SETTINGS; i++) {
-        size_t same = 0;
+        const char *setting = settings_table[i].name;
+        size_t distance = settings_distance(name, setting);
 
-        while (name[same] != '\0' && name[same] == settings_table[i].name[same])
-            same++;
-        if (same > longest) {
-            longest = same;
-            found = settings_table[i].name;
+        if (distance < least &&
+            (2 * distance < letters || strncmp(name, setting, prefix + 2) == 0)) {
+            least = distance;
+            found = setting;
         }
     }
     return found;
 }
 
-const char *settings_unknown(int *at, const char **similar)
+const char *settings_unknown(int *at, const char **nearest)
 {
-    static char name[64];
+    static char name[NAME_BYTES];
 
     while (environ != NULL && environ[*at] != NULL) {
         const char *text = environ[(*at)++];
@@ -217,7 +243,7 @@ const char *settings_unknown(int *at, const char **similar)
                  (int)(length < sizeof(name) ? length : sizeof(name) - 1), text);
         if (secure_getenv(name) == NULL && length < sizeof(name))
             continue; /* none is used in a program that runs with more rights than its caller */
-        *similar = settings_most_alike(name);
+        *nearest = settings_nearest(name);
         return name;
     }
     return NULL;

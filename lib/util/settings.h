@@ -63,8 +63,8 @@ double setting_real(enum setting s);
 bool setting_given(enum setting s); /* by the environment */
 /*
  * The next variable of the environment that has the prefix of settings and is none; NULL: there is
- * no other. *at: 0 at first. *similar: the setting with the longest common beginning, or NULL.
+ * no other. *at: 0 at first. *nearest: the setting with the nearest name, or NULL.
  */
-const char *settings_unknown(int *at, const char **similar);
+const char *settings_unknown(int *at, const char **nearest);
 
 #endif

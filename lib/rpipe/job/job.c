@@ -147,13 +147,13 @@ static void rpipe_job_register_messages(void)
 /* A misspelt variable would have no effect without notice. */
 static void rpipe_job_warn_unknown_settings(void)
 {
-    const char *name, *similar;
+    const char *name, *nearest;
     int at = 0;
 
-    while ((name = settings_unknown(&at, &similar)) != NULL)
-        log_warn("%s is not a setting of this version%s%s%s (rmalloc_info lists all of them)", name,
-                 similar != NULL ? "; did you intend " : "", similar != NULL ? similar : "",
-                 similar != NULL ? "?" : "");
+    while ((name = settings_unknown(&at, &nearest)) != NULL)
+        log_warn("the environment variable %s has no effect: this version has no such setting%s%s "
+                 "(rmalloc_info lists all settings)",
+                 name, nearest != NULL ? "; the nearest is " : "", nearest != NULL ? nearest : "");
 }
 
 static int rpipe_job_open_layers(int *rank, int *size, struct error *err)
