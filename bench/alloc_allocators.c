@@ -2,9 +2,10 @@
 /*
  * alloc_allocators.c: what is compared, see alloc_bench.h.
  *
- * The libraries of others are opened at run time, each in a scope of its own, so that none takes the place of the C
- * library's malloc and none is needed for the build. jemalloc needs more static thread-local storage than glibc reserves
- * for libraries opened at run time; a tunable, read when a program starts, sets that reserve.
+ * The libraries of others are opened at run time, each in a scope of its own, so that none takes
+ * the place of the C library's malloc and none is needed for the build. jemalloc needs more static
+ * thread-local storage than glibc reserves for libraries opened at run time; a tunable, read when a
+ * program starts, sets that reserve.
  */
 #include "alloc_bench.h"
 #include <rvmem.h>

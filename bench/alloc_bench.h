@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * alloc_bench.h: what the programs behind bench/alloc share: a clock, random numbers, allocators, traces, and lines of JSON.
+ * alloc_bench.h: what the programs behind bench/alloc share: a clock, random numbers, allocators,
+ * traces, and lines of JSON.
  *
- *     alloc_allocators   ours by every heuristic, and the malloc of other libraries, opened at run time
+ *     alloc_allocators   ours by every heuristic, and the malloc of other libraries, opened at run
+ *                        time
  *     alloc_trace        what is allocated and freed, in which order: made once, replayed by all
  *     alloc_local        pairs, growth with live blocks, fragmentation
- *     alloc_threads      one thread allocates, another frees: pipes, and mallocs with a ring of pointers
- *     alloc_pipe         synchronization modes, bounded heaps, irregular frees, between two processes
+ *     alloc_threads      one thread allocates, another frees: pipes, and mallocs with a ring of
+ *                        pointers
+ *     alloc_pipe         synchronization modes, bounded heaps, irregular frees, between two
+ *                        processes
  *
- * Each program prints one JSON object a line, with the time of every round, and no judgement: that is bench/alloc's.
+ * Each program prints one JSON object a line, with the time of every round, and no judgement: that
+ * is bench/alloc's.
  */
 #ifndef BENCH_ALLOC_BENCH_H
 #define BENCH_ALLOC_BENCH_H
@@ -75,7 +80,10 @@ static inline uint32_t random_size(uint64_t *state, uint32_t least, uint32_t mos
     return least + random_below(state, most - least + 1);
 }
 
-/* least .. most, with a density that falls as the square of the size: half are below twice the least */
+/*
+ * least .. most, with a density that falls as the square of
+ * the size: half are below twice the least
+ */
 static inline uint32_t random_power(uint64_t *state, uint32_t least, uint32_t most)
 {
     double u = (double)(random_next(state) >> 11) * 0x1p-53;
@@ -108,10 +116,16 @@ enum { FITS = 5, MALLOCS = 4, ALLOCATORS = FITS + MALLOCS };
 
 extern struct allocator allocators[ALLOCATORS];
 
-/* Restarts the program if the thread-local variables of a library would not fit. Call first in main. */
+/*
+ * Restarts the program if the thread-local variables of a
+ * library would not fit. Call first in main.
+ */
 void allocators_prepare(char **argv);
 void allocators_find(void);
-/* Ours: an instance of so many bytes; with `touch` its memory is there already. 0, or -errno and `missing`. */
+/*
+ * Ours: an instance of so many bytes; with `touch` its
+ * memory is there already. 0, or -errno and `missing`.
+ */
 int allocator_open(struct allocator *a, uint64_t heap, bool touch);
 void allocator_close(struct allocator *a);
 

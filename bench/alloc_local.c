@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * alloc_local.c: what rvmem_alloc + rvmem_free cost, beside malloc + free of others, on the same traces; see alloc_bench.h.
+ * alloc_local.c: what rvmem_alloc + rvmem_free cost, beside malloc + free of others, on the same
+ * traces; see alloc_bench.h.
  *
- *     pairs           time of an allocation and its free, on every trace, payload not touched or its first word written
- *     scale           the same, at random, with 10 to a million live blocks; and what descriptors take
- *     fragmentation   the smallest range in which a trace runs through, by bisection; resident memory of the others
+ *     pairs           time of an allocation and its free, on every trace, payload not touched or
+ *                     its first word written
+ *     scale           the same, at random, with 10 to a million live blocks; and what descriptors
+ *                     take
+ *     fragmentation   the smallest range in which a trace runs through, by bisection; resident
+ *                     memory of the others
  *
- * In a round each allocator runs once, one after the other, for a given time, so that a noisy moment strikes all; time is
- * what the thread has had of its processor. A range of ours is as large as the trace turns out to need: it is doubled
- * until the trace runs through twice.
+ * In a round each allocator runs once, one after the other, for a given time, so that a noisy
+ * moment strikes all; time is what the thread has had of its processor. A range of ours is as large
+ * as the trace turns out to need: it is doubled until the trace runs through twice.
  */
 #include "alloc_bench.h"
 #include <rvmem.h>
@@ -255,8 +259,10 @@ static bool fill(const struct allocator *a, struct churn *c)
     return true;
 }
 
-/* Next-fit reaches from its oldest block to its newest. Of n blocks that are replaced at random the oldest is some n * (ln n + x)
- * replacements old, with a chance of exp(-x) that it is more. */
+/*
+ * Next-fit reaches from its oldest block to its newest. Of n blocks that are replaced at random
+ * the oldest is some n * (ln n + x) replacements old, with a chance of exp(-x) that it is more.
+ */
 static double blocks_spanned(const struct allocator *a, uint32_t live)
 {
     return a->fit == RMALLOC_NEXT_FIT ? live * (log(live) + 12) + 64 : 2.0 * live + 64;
@@ -364,7 +370,10 @@ static void scale(void)
 
 /* ---- fragmentation ---- */
 
-/* Does the trace run through, twice, in so many bytes? The range need not be there: nothing is written to it. */
+/*
+ * Does the trace run through, twice, in so many bytes? The
+ * range need not be there: nothing is written to it.
+ */
 static bool fits_in(struct allocator *a, const struct trace *t, void **held, uint64_t heap)
 {
     bool fits;
@@ -377,8 +386,10 @@ static bool fits_in(struct allocator *a, const struct trace *t, void **held, uin
     return fits;
 }
 
-/* To one part in 200. A larger range need not be better, so this is *a* range that suffices where one that is a little smaller
- * does not; it is what one would find by trying. */
+/*
+ * To one part in 200. A larger range need not be better, so this is *a* range that suffices
+ * where one that is a little smaller does not; it is what one would find by trying.
+ */
 static uint64_t smallest_heap(struct allocator *a, const struct trace *t, void **held)
 {
     uint64_t low = t->peak_live > PAGE ? t->peak_live / PAGE - 1 : 0,
@@ -414,7 +425,10 @@ static uint64_t status_bytes(const char *field)
     return kib * 1024;
 }
 
-/* In a process of its own: how far resident memory grows when every byte is written that the trace asks for. */
+/*
+ * In a process of its own: how far resident memory grows
+ * when every byte is written that the trace asks for.
+ */
 static uint64_t peak_resident(const struct allocator *a, const struct trace *t, void **held)
 {
     uint64_t grown = 0;

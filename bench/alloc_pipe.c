@@ -2,8 +2,9 @@
 /*
  * alloc_pipe.c: what synchronization costs a pipe between two processes; see alloc_bench.h.
  *
- * Each argument is a case: words with commas between them, as "name=tag,fit=best,sync=tag,size=64,heap=1024". All pipes are
- * open at the same time, and in a round each case runs once, so that what is compared is measured in the same moments.
+ * Each argument is a case: words with commas between them, as
+ * "name=tag,fit=best,sync=tag,size=64,heap=1024". All pipes are open at the same time, and in a
+ * round each case runs once, so that what is compared is measured in the same moments.
  *
  *     fit=next|first|best|worst|random   sync=block|tag|channel   op=put|get
  *     size=BYTES, or least=BYTES,most=BYTES (a power law)         unit=BYTES
@@ -12,11 +13,13 @@
  *     test=pingpong    half a round trip
  *     test=irregular   as stream, but rank 1 holds up to `window` messages
  *     order=regular|reverse|random       it collects them, then frees all of them in this order
- *     order=oldest|any                   it keeps so many, and frees the oldest, or any, for each that comes
+ *     order=oldest|any                   it keeps so many, and frees the oldest, or any, for each
+ *                                        that comes
  *     delay=US                           waiting so long before each
  *     fill=1                             every byte is written and read; else the first word
  *
- * Every message carries its number, which the reader checks. Two processes are needed: a launcher's, or bench/alloc's.
+ * Every message carries its number, which the reader checks. Two processes are needed: a
+ * launcher's, or bench/alloc's.
  */
 #include "alloc_bench.h"
 
@@ -381,7 +384,10 @@ static void spin_us(uint32_t us)
         cpu_pause();
 }
 
-/* Up to `most` messages; fewer where none has come for a while, which is counted: memory is held up then. */
+/*
+ * Up to `most` messages; fewer where none has come for a
+ * while, which is counted: memory is held up then.
+ */
 static uint32_t collect(struct pipe_case *c, raddr_t *held, uint32_t most, uint64_t *number)
 {
     uint32_t n = 0;
@@ -430,7 +436,10 @@ static void read_irregularly(struct pipe_case *c, long n)
     }
 }
 
-/* The window is kept full: place by place, or any place. A reader that gets nothing more gives up what it has. */
+/*
+ * The window is kept full: place by place, or any place. A
+ * reader that gets nothing more gives up what it has.
+ */
 static void read_keeping(struct pipe_case *c, long n)
 {
     static raddr_t held[WINDOW_MAX];

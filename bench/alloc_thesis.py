@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the thesis measured on a Cray XC30 (U. Wickramasinghe, Indiana University, 2020, section 6.1), for bench/alloc to put
-beside its own. A network of then and the memory of one machine of now cannot be compared in microseconds, only in how much
-slower one mode is than another."""
+"""What the thesis measured on a Cray XC30 (U. Wickramasinghe, Indiana University, 2020, section
+6.1), for bench/alloc to put beside its own. A network of then and the memory of one machine of now
+cannot be compared in microseconds, only in how much slower one mode is than another."""
 
-# (op, bytes): block t(us); tag t(us), slowdown; channel t(us), slowdown. A slowdown is t / t(block) - 1.
+# (op, bytes): block t(us); tag t(us), slowdown; channel t(us), slowdown. A slowdown is t / t(block)
+# - 1.
 TABLE_6_1 = {
     ("put", 4): (0.687875, 1.218790, 0.771819, 2.412901, 2.507761),
     ("put", 512): (0.715452, 1.275250, 0.782440, 2.459728, 2.438006),
@@ -13,7 +14,8 @@ TABLE_6_1 = {
     ("get", 65536): (10.630672, 19.135609, 0.800038, 40.755211, 2.504115),
 }
 
-# messages that the heap holds, heuristic: t(us), slowdown, sync_t(us). A slowdown is t / t(unbounded).
+# messages that the heap holds, heuristic: t(us), slowdown, sync_t(us). A slowdown is t /
+# t(unbounded).
 TABLE_6_2 = {
     "4K": (0.663801, 1.077, 0.023961),
     "64": (1.060588, 1.720, 0.469532),

@@ -3,13 +3,15 @@
  * alloc_threads.c: what one thread allocates, another frees; see alloc_bench.h.
  *
  *     xmalloc   one thread allocates, the other frees in the same order
- *     larson    each allocates for the other, stores what it receives in a random slot, and frees the block
+ *     larson    each allocates for the other, stores what it receives in a random slot, and frees
+ *               the block
  *             that was there
  *
- * Ours is what the product is: a pipe within the process (the xmalloc-like trace), or one each way (the larson-like):
- * rmalloc and rwrite by one thread, rread and rfree by the other, and what is freed travels back to the heap that it came
- * from. The others: malloc, a pointer through a ring of one producer and one consumer, free. Ring and pipe have as many
- * entries. First words are written and read by all, or by none. In a round each runs once.
+ * Ours is what the product is: a pipe within the process (the xmalloc-like trace), or one each way
+ * (the larson-like): rmalloc and rwrite by one thread, rread and rfree by the other, and what is
+ * freed travels back to the heap that it came from. The others: malloc, a pointer through a ring of
+ * one producer and one consumer, free. Ring and pipe have as many entries. First words are written
+ * and read by all, or by none. In a round each runs once.
  */
 #include "alloc_bench.h"
 
@@ -66,7 +68,7 @@ static inline void *ring_get(struct ring *r)
     void *p;
 
     if (at == r->written_seen) {
-        /* acquire: pairs with the release in ring_put, the entry and the memory behind it are written */
+        /* acquire: pairs with the release in ring_put; entry and memory are written */
         r->written_seen = atomic_load_explicit(&r->written, memory_order_acquire);
         if (at == r->written_seen)
             return NULL;
@@ -353,7 +355,10 @@ static int open_pipe(struct contestant *w, int way, rch_t *out, rch_t *in)
     cfg.sync_queue = w->sync == RPIPE_SYNC_BLOCKS ? 0 : (uint32_t)(2 * blocks);
     cfg.inline_max = RPIPE_INLINE_NONE;
     cfg.timeout_ms = 10000;
-    /* next-fit reaches from the oldest block to the newest: at random the oldest is some ln n + 12 times n old */
+    /*
+     * next-fit reaches from the oldest block to the newest:
+     * at random the oldest is some ln n + 12 times n old
+     */
     cfg.heap_bytes =
         (uint64_t)run.most * blocks *
         (run.pattern == LARSON && w->fit == RMALLOC_NEXT_FIT ? (uint64_t)log((double)blocks) + 12

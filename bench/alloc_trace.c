@@ -2,7 +2,8 @@
 /*
  * alloc_trace.c: traces, made from a seed before anything is timed, see alloc_bench.h.
  *
- * A trace can be replayed again and again: what it leaves in its slots, the next replay frees when it comes by.
+ * A trace can be replayed again and again: what it leaves in its slots, the next replay frees when
+ * it comes by.
  */
 #include "alloc_bench.h"
 
@@ -75,7 +76,10 @@ static void write_random(struct pen *p)
         ;
 }
 
-/* Everything is filled, then two thirds are freed here and there and filled with sizes of another kind; five times. */
+/*
+ * Everything is filled, then two thirds are freed here and
+ * there and filled with sizes of another kind; five times.
+ */
 static void write_phases(struct pen *p)
 {
     static const uint32_t most[] = {64, 256, 1024, 128, 512};

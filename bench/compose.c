@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * compose: what a pipe made of pipes costs: messages per second of one plain pipe, of a redux of all writers, and of a scatter to
- * all readers, in turns in one run, and their ratios: of the medians, and of the best rounds.
+ * compose: what a pipe made of pipes costs: messages per second of one plain pipe, of a redux of
+ * all writers, and of a scatter to all readers, in turns in one run, and their ratios: of the
+ * medians, and of the best rounds.
  *
  *     mpirun -n 4 compose [BYTES [MESSAGES [ROUNDS [--json]]]]
  *
- * The plain pipe is from rank 1 to rank 0; the redux from ranks 1, 2 ... to rank 0, with as many messages altogether; the
- * scatter from rank 0 to them. Time is the reader's, or for the scatter the writer's until all have confirmed their last one.
+ * The plain pipe is from rank 1 to rank 0; the redux from ranks 1, 2 ... to rank 0, with as many
+ * messages altogether; the scatter from rank 0 to them. Time is the reader's, or for the scatter
+ * the writer's until all have confirmed their last one.
  */
 #include <rinfo.h>
 #include <rpipe.h>

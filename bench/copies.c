@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * copies.c: the one copy by which memory of one process gets to another on the same host: into shared memory, by the writer
- * (memcpy, as rwrite_from does), beside out of the writer's memory, by the reader (process_vm_readv, cross-memory attach).
+ * copies.c: the one copy by which memory of one process gets to another on the same host: into
+ * shared memory, by the writer (memcpy, as rwrite_from does), beside out of the writer's memory, by
+ * the reader (process_vm_readv, cross-memory attach).
  *
- * A message to and an answer back: the writer fills nothing, the reader reads every cache line of the message. Both ways in turns
- * within each round, so that a noisy moment strikes both; medians and minima of the rounds, microseconds, and the ratios.
+ * A message to and an answer back: the writer fills nothing, the reader reads every cache line of
+ * the message. Both ways in turns within each round, so that a noisy moment strikes both; medians
+ * and minima of the rounds, microseconds, and the ratios.
  *
  * usage: copies [rounds [bytes...]]
  */

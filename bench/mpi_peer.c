@@ -3,8 +3,9 @@
  * mpi_peer.c: the same as rmalloc_perf measures, by an MPI library: the peer of bench/compare.
  *
  * send-recv: MPI_Send and MPI_Recv to and fro; the rate with 64 MPI_Isend and MPI_Irecv in flight.
- * put+flush+flag: MPI_Put of the payload, MPI_Win_flush, MPI_Put of a flag, MPI_Win_flush; the target polls the flag in its
- * window. A one-sided program needs all of this to notify its peer of new data.
+ * put+flush+flag: MPI_Put of the payload, MPI_Win_flush, MPI_Put of a flag, MPI_Win_flush; the
+ * target polls the flag in its window. A one-sided program needs all of this to notify its peer of
+ * new data.
  *
  * usage: mpirun -n 2 mpi_peer [BYTES [ITERATIONS]]
  * prints one line of JSON: microseconds one way, messages per second.

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pingpong.c: what two cores can do at best: a number in a cache line of its own, to the other core and back.
+ * pingpong.c: what two cores can do at best: a number in a cache line of its own, to the other core
+ * and back.
  *
- * Two processes share a page. Each polls its own line and writes the other's, once with a tight loop and once with a pause
- * instruction in it; which of the two is better depends on the machine. No library does better than this with one line
- * per message, so it is the yardstick of every latency, and its spread over the rounds measures how quiet the machine is.
+ * Two processes share a page. Each polls its own line and writes the other's, once with a tight
+ * loop and once with a pause instruction in it; which of the two is better depends on the machine.
+ * No library does better than this with one line per message, so it is the yardstick of every
+ * latency, and its spread over the rounds measures how quiet the machine is.
  *
  * usage: pingpong [-n ROUND_TRIPS] [-r ROUNDS] [-c CPU,CPU]
  * prints one line of JSON: one-way times in nanoseconds, for each round.

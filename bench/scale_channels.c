@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * scale_channels.c: what open channels cost: time to open and join, memory, descriptors; see bench/scaling, which runs it.
+ * scale_channels.c: what open channels cost: time to open and join, memory, descriptors; see
+ * bench/scaling, which runs it.
  *
- * `channels N`: N pipes from rank 0 to rank 1. `peers`: one pipe from each rank to each other one. The heap of a pipe is one page, all
- * else is the default. All pipes are opened, then a message of 1 KiB goes through each, so that whatever is made only
- * when it is needed has been made; the time is that of the slowest rank, from the first rpipe to the last rfree. The first
- * pipe of a process is counted by itself: it opens the backend.
+ * `channels N`: N pipes from rank 0 to rank 1. `peers`: one pipe from each rank to each other one.
+ * The heap of a pipe is one page, all else is the default. All pipes are opened, then a message of
+ * 1 KiB goes through each, so that whatever is made only when it is needed has been made; the time
+ * is that of the slowest rank, from the first rpipe to the last rfree. The first pipe of a process
+ * is counted by itself: it opens the backend.
  *
- * usage: mpirun -n RANKS scale_channels channels N | peers
- * prints one line of JSON: milliseconds, bytes, descriptors of rank 0; those of all channels together, less the heaps.
+ * usage: mpirun -n RANKS scale_channels channels N | peers prints one line of JSON: milliseconds,
+ * bytes, descriptors of rank 0; those of all channels together, less the heaps.
  */
 #include <rinfo.h>
 #include <rpipe.h>

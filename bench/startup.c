@@ -2,12 +2,14 @@
 /*
  * startup.c: what rinit costs beyond PMIx_Init itself, and what an idle channel costs in memory.
  *
- * `startup pmix` times PMIx_Init and nothing else; `startup rinit` times rinit as a program calls it, first, when there are
- * no threads yet: the difference is what this library adds. rinit waits for every rank, so all of them begin when the
- * clock passes the next multiple of BEGIN_MS, and the slowest counts.
+ * `startup pmix` times PMIx_Init and nothing else; `startup rinit` times rinit as a program calls
+ * it, first, when there are no threads yet: the difference is what this library adds. rinit waits
+ * for every rank, so all of them begin when the clock passes the next multiple of BEGIN_MS, and the
+ * slowest counts.
  *
- * Memory: CHANNELS pipes with heaps of one page are opened from rank 0 to rank 1, joined, and left idle. What the system has
- * then less than before, in shared memory and in private memory of both processes, without the heaps, is theirs.
+ * Memory: CHANNELS pipes with heaps of one page are opened from rank 0 to rank 1, joined, and left
+ * idle. What the system has then less than before, in shared memory and in private memory of both
+ * processes, without the heaps, is theirs.
  *
  * usage: mpirun -n 2 startup pmix|rinit
  * prints one line of JSON: milliseconds, bytes.
@@ -112,7 +114,10 @@ static double begin_together(void)
     return now_ms();
 }
 
-/* The slowest rank's time is asked for afterwards, through rinit: one process cannot see the others' here. */
+/*
+ * The slowest rank's time is asked for afterwards, through
+ * rinit: one process cannot see the others' here.
+ */
 static int measure_pmix(void)
 {
 #ifdef HAVE_PMIX

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * vmem_pair.c: what rvmem_alloc + rvmem_free cost, beside malloc + free of mimalloc and of the C library.
+ * vmem_pair.c: what rvmem_alloc + rvmem_free cost, beside malloc + free of mimalloc and of the C
+ * library.
  *
- * All three are called as a program calls them: exported symbols of shared libraries, through direct calls. In every
- * round each allocator runs each pattern once, one after the other, so that a noisy moment strikes all; medians,
- * minima, and the ratios of both are printed. libmimalloc takes the place of malloc, under all its names, in a
- * program that is linked with it, so dlsym finds malloc of the C library in the C library itself.
+ * All three are called as a program calls them: exported symbols of shared libraries, through
+ * direct calls. In every round each allocator runs each pattern once, one after the other, so that
+ * a noisy moment strikes all; medians, minima, and the ratios of both are printed. libmimalloc
+ * takes the place of malloc, under all its names, in a program that is linked with it, so dlsym
+ * finds malloc of the C library in the C library itself.
  *
  * usage: vmem_pair [rounds [pairs]]
  */
@@ -141,7 +143,10 @@ INLINE void stack(take_fn take, give_fn give, memory_fn memory, long pairs)
     }
 }
 
-/* Which of those outstanding is given back is random: next-fit waits for the oldest, so it needs a long arena. */
+/*
+ * Which of those outstanding is given back is random:
+ * next-fit waits for the oldest, so it needs a long arena.
+ */
 INLINE void irregular(take_fn take, give_fn give, memory_fn memory, long pairs)
 {
     void *held[OUTSTANDING] = {NULL};

@@ -2,9 +2,10 @@
 /*
  * am_ping.c: the round trip of an active message beside that of a bare pair of channels.
  *
- * Rank 0 sends a request with one argument and a payload to rank 1, whose handler replies with as much; the reply is checked.
- * The same bytes go there and back on two channels, one each way. The two take turns, so that a noisy moment meets both; the
- * median of the rounds counts, and the best. Other ranks only wait at the barrier, and run handlers meanwhile.
+ * Rank 0 sends a request with one argument and a payload to rank 1, whose handler replies with as
+ * much; the reply is checked. The same bytes go there and back on two channels, one each way. The
+ * two take turns, so that a noisy moment meets both; the median of the rounds counts, and the best.
+ * Other ranks only wait at the barrier, and run handlers meanwhile.
  *
  *     mpirun -n 2 am_ping --size 8
  */

@@ -2,9 +2,10 @@
 /*
  * animation.c: an animated PNG out of PNGs that libpng makes, see animation.h.
  *
- * libpng encodes each picture to memory, as a PNG with a palette. The first one gives signature, IHDR and PLTE; of the others
- * only the IDAT chunks are taken, which become fdAT: the same bytes behind a sequence number, with a CRC of their own. The
- * number of pictures stands at the beginning, in acTL, and is written again at the end, when it is known.
+ * libpng encodes each picture to memory, as a PNG with a palette. The first one gives signature,
+ * IHDR and PLTE; of the others only the IDAT chunks are taken, which become fdAT: the same bytes
+ * behind a sequence number, with a CRC of their own. The number of pictures stands at the
+ * beginning, in acTL, and is written again at the end, when it is known.
  */
 #include "animation.h"
 
@@ -104,7 +105,10 @@ static void put_frame_control(struct animation *a)
     put_chunk(a, "fcTL", control, sizeof(control), NULL, 0);
 }
 
-/* What is taken of a PNG: of the first one all, with acTL behind IHDR and fcTL before the picture; else the picture. */
+/*
+ * What is taken of a PNG: of the first one all, with acTL
+ * behind IHDR and fcTL before the picture; else the picture.
+ */
 static void put_picture(struct animation *a, size_t bytes)
 {
     bool first = a->frames == 0, before = true;

@@ -2,8 +2,9 @@
 /*
  * animation.h: pictures of temperatures, one after the other, in an animated PNG.
  *
- * An APNG is a PNG with more pictures in chunks that others ignore: browsers play it, everything else shows the first
- * picture. The file grows picture by picture, beside its name, and is renamed at the end.
+ * An APNG is a PNG with more pictures in chunks that others ignore: browsers play it, everything
+ * else shows the first picture. The file grows picture by picture, beside its name, and is renamed
+ * at the end.
  */
 #ifndef EXAMPLES_ANIMATION_H
 #define EXAMPLES_ANIMATION_H

@@ -13,7 +13,7 @@
 
 struct app_options app_options = {.check = true};
 
-/* ---- options: the application's own become a parser of argp's, with the common ones behind ---- */
+/* ---- options: those of the application and the common ones, parsed by argp ---- */
 
 enum { KEY_JSON = 0x4000, KEY_PROGRESS, KEY_NO_CHECK, KEY_QUICK };
 enum { OWN_MOST = 16, HELP_BYTES = 160 };
@@ -141,8 +141,10 @@ double app_seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* A launcher puts a pipe between a process and the terminal; therefore this checks the standard error of the
- * launcher too. */
+/*
+ * A launcher puts a pipe between a process and the terminal;
+ * therefore this checks the standard error of the launcher too.
+ */
 static bool on_terminal(void)
 {
     char path[64];

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * app.h: what the applications and their MPI twins have in common: options, progress, a digest, and the line of results.
+ * app.h: what the applications and their MPI twins have in common: options, progress, a digest, and
+ * the line of results.
  *
- * A twin is the same program over MPI. So that the two can be laid side by side, each ends with one line of JSON (--json):
- * how long it took, how much of that was communication, and a digest of the result, which must be the same. Nothing here
- * depends on pipes or on MPI.
+ * A twin is the same program over MPI. So that the two can be laid side by side, each ends with one
+ * line of JSON (--json): how long it took, how much of that was communication, and a digest of the
+ * result, which must be the same. Nothing here depends on pipes or on MPI.
  */
 #ifndef EXAMPLES_APP_H
 #define EXAMPLES_APP_H
@@ -22,7 +23,7 @@ struct app_options {
 };
 extern struct app_options app_options;
 
-/* An option of its own: a number, one of some words, or a text. The place holds the default before. */
+/* An option: a number, one of several words, or a text. *place holds the default before parsing. */
 struct app_option {
     const char *name;
     int key; /* short option, a letter */
@@ -53,26 +54,36 @@ struct app_option {
         NULL, 0, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL                                    \
     }
 
-/* Parses the command line; prints an error and ends the program if it is wrong. -quick is --quick. `doc` is the text of --help. */
+/*
+ * Parses the command line; prints an error and ends the program
+ * if it is wrong. -quick is --quick. `doc` is the text of --help.
+ */
 void app_parse(const char *doc, const struct app_option *options, int argc, char **argv);
 
 double app_seconds(void);
 
-/* Called by one process, at every step or now and then. AUTO: a line that changes on a terminal, else five lines. */
+/*
+ * Called by one process, at every step or now and then.
+ * AUTO: a line that changes on a terminal, else five lines.
+ */
 void app_progress_show(const char *app, const char *unit, uint64_t done, uint64_t all,
                        double began);
 
 /* A digest of 64-bit words, in order: begins with 0. */
 uint64_t app_digest(uint64_t digest, const void *words, size_t count);
-/* A bijection that spreads its argument over all bits; sums of it are a digest for which order does not matter. */
+/*
+ * A bijection that spreads its argument over all bits; sums
+ * of it are a digest for which order does not matter.
+ */
 uint64_t app_mix(uint64_t x);
 
 /*
  * What a process spends on a step beyond computing, step by step.
  *
- * A process may wait because another one computes longer, or has lost its processor: this is not communication, and on a busy
- * machine it is most of the time. In each step, the last process does not wait for another one. Therefore communication is the
- * least time that any process spent in a step, summed over all steps; the rest is waiting.
+ * A process may wait because another one computes longer, or has lost its processor: this is not
+ * communication, and on a busy machine it is most of the time. In each step, the last process does
+ * not wait for another one. Therefore communication is the least time that any process spent in a
+ * step, summed over all steps; the rest is waiting.
  */
 #define APP_LAPS_MOST 65536 /* beyond, several steps share a lap */
 struct app_laps {

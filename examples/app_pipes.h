@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * app_pipes.h: what the applications over pipes share beside app.h: the option --op, and sums over all processes.
+ * app_pipes.h: what the applications over pipes share beside app.h: the option --op, and sums over
+ * all processes.
  *
  * Whatever an example is about (opening pipes, writing, reading) it does itself.
  */

@@ -2,17 +2,20 @@
 /*
  * device_pool.c: an allocator for memory that this process cannot touch.
  *
- * A device with memory of its own (device_sim.h) runs jobs: copy a buffer in, let a kernel make another one of it, copy
- * that out. The host chooses the addresses of the buffers with rvmem(3), which keeps nothing in the memory that it manages, so the
- * memory need not be mapped. Here it is reserved without access: a single load or store there would be a SIGSEGV.
+ * A device with memory of its own (device_sim.h) runs jobs: copy a buffer in, let a kernel make
+ * another one of it, copy that out. The host chooses the addresses of the buffers with rvmem(3),
+ * which keeps nothing in the memory that it manages, so the memory need not be mapped. Here it is
+ * reserved without access: a single load or store there would be a SIGSEGV.
  *
- * Buffers are of all sizes, and are freed as commands complete, which is not the order of their allocation. One result in
- * 16 stays on the device for long. When memory is short the host waits for the oldest command and tries again. A request that has
- * waited for many commands adds a second range, once (rvmem_grow). When no command is in flight any more, the host evicts
- * the results that stay, the oldest first.
+ * Buffers are of all sizes, and are freed as commands complete, which is not the order of their
+ * allocation. One result in 16 stays on the device for long. When memory is short the host waits
+ * for the oldest command and tries again. A request that has waited for many commands adds a second
+ * range, once (rvmem_grow). When no command is in flight any more, the host evicts the results that
+ * stay, the oldest first.
  *
- * The device checks that every command finds the data that it expects. The host checks that the allocator's list of
- * blocks equals its own (rvmem_walk). There is no pipe, no rinit and no launcher in it.
+ * The device checks that every command finds the data that it expects. The host checks that the
+ * allocator's list of blocks equals its own (rvmem_walk). There is no pipe, no rinit and no
+ * launcher in it.
  *
  *     device_pool                     the same jobs with each heuristic, and a table
  *     device_pool --fit best --dump   one of them, and every block at the end
@@ -102,7 +105,10 @@ static void buffer_free(struct pool *p, struct buffer *b)
     free(b);
 }
 
-/* A result leaves the device: it is still there, whole, and its memory is free when it has been copied out. */
+/*
+ * A result leaves the device: it is still there, whole, and
+ * its memory is free when it has been copied out.
+ */
 static void gone(void *arg)
 {
     struct job *j = arg;
@@ -206,7 +212,10 @@ static void job_done(void *arg)
     free(j);
 }
 
-/* 1 KiB to 8 MiB, each power of two as often as any other; no more than an eighth of the first range. */
+/*
+ * 1 KiB to 8 MiB, each power of two as often as any other;
+ * no more than an eighth of the first range.
+ */
 static size_t some_size(struct pool *p)
 {
     size_t bytes = (size_t)1024 << random_below(&p->random, 13),

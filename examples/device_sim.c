@@ -2,8 +2,8 @@
 /*
  * device_sim.c: the simulated device of device_pool; see device_sim.h.
  *
- * A command takes effect when it completes. Commands complete in the order of their end, so that what one stream does to
- * memory that another one still uses would be found.
+ * A command takes effect when it completes. Commands complete in the order of their end, so that
+ * what one stream does to memory that another one still uses would be found.
  */
 #include "device_sim.h"
 
@@ -133,7 +133,7 @@ bool device_submit(struct device *dev, int stream, const struct command *command
         return false;
     *c = *command;
     c->number = dev->commands++;
-    /* 5 us, and 2 to 16 GB/s at random: the order of completion between streams is not predictable */
+    /* 5 us, and 2 to 16 GB/s at random: the order of completion between streams is random */
     c->end = begin + 5000 + bytes * (1 + random_below(&dev->random, 8)) / 16;
     s->busy_until = c->end;
     s->tail++;

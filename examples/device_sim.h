@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device_sim.h: a device with memory of its own that this process cannot touch, and queues of commands.
+ * device_sim.h: a device with memory of its own that this process cannot touch, and queues of
+ * commands.
  *
- * The memory is ranges of addresses that are reserved and mapped to nothing (PROT_NONE): to load or store there ends the
- * process, as it would with the addresses of many a GPU. What the device would hold is kept elsewhere, as one number for
- * each 256 bytes: which buffer was written there last. Commands of one stream run one after the other, those of different
- * streams at the same time and at different speeds, in simulated time; each checks that it finds what it should read.
+ * The memory is ranges of addresses that are reserved and mapped to nothing (PROT_NONE): to load or
+ * store there ends the process, as it would with the addresses of many a GPU. What the device would
+ * hold is kept elsewhere, as one number for each 256 bytes: which buffer was written there last.
+ * Commands of one stream run one after the other, those of different streams at the same time and
+ * at different speeds, in simulated time; each checks that it finds what it should read.
  */
 #ifndef EXAMPLES_DEVICE_SIM_H
 #define EXAMPLES_DEVICE_SIM_H
@@ -64,7 +66,10 @@ struct device {
 
 struct device *device_open(uint64_t seed);
 void device_close(struct device *dev);
-/* Reserves one more range. Returns its address, a multiple of the unit; ends the program if that fails. */
+/*
+ * Reserves one more range. Returns its address, a multiple
+ * of the unit; ends the program if that fails.
+ */
 void *device_add_range(struct device *dev, size_t bytes);
 /* Whether no page of the ranges exists: then no access has touched them. */
 bool device_untouched(const struct device *dev);

@@ -2,13 +2,15 @@
 /*
  * dht.c: a distributed hash table; elements travel in batches, and owners put them in their places.
  *
- * Every process owns a part. To insert, a process writes the element into a message in the owner's memory; it sends the
- * message when it is full, and the owner inserts from the message itself. To look up, it sends a batch of keys to the owner,
- * which answers with keys and values through another pipe, again written directly to the memory of the reader. There are
- * no locks and no atomic operations: only the owner accesses a part.
+ * Every process owns a part. To insert, a process writes the element into a message in the owner's
+ * memory; it sends the message when it is full, and the owner inserts from the message itself. To
+ * look up, it sends a batch of keys to the owner, which answers with keys and values through
+ * another pipe, again written directly to the memory of the reader. There are no locks and no
+ * atomic operations: only the owner accesses a part.
  *
- * A process that waits for memory serves others meanwhile, so no cycle of waiting can close: a request is served only when
- * memory for the answer is available, and answers are always read. An empty message is the end of a phase.
+ * A process that waits for memory serves others meanwhile, so no cycle of waiting can close: a
+ * request is served only when memory for the answer is available, and answers are always read. An
+ * empty message is the end of a phase.
  *
  *     mpirun -n 4 dht --inserts 5000000
  */
@@ -144,7 +146,10 @@ static bool take_answers(struct peer *p)
     return true;
 }
 
-/* Polls every peer once. Yields if there is no message, as there may be more processes than processors. */
+/*
+ * Polls every peer once. Yields if there is no message, as
+ * there may be more processes than processors.
+ */
 static void serve_all(bool waiting)
 {
     bool any = false;

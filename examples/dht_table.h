@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dht_table.h: one process's part of a distributed hash table, and the keys that the programs put there.
+ * dht_table.h: one process's part of a distributed hash table, and the keys that the programs put
+ * there.
  *
- * Open addressing: a key goes to the first free slot from the one that its hash names, within the part of its owner. --fill sets how
- * full the parts are, so that keys collide. A key is never 0, which is an empty slot. All keys differ, and each process can
- * compute the nth key of any other, and the value that belongs to it.
+ * Open addressing: a key goes to the first free slot from the one that its hash names, within the
+ * part of its owner. --fill sets how full the parts are, so that keys collide. A key is never 0,
+ * which is an empty slot. All keys differ, and each process can compute the nth key of any other,
+ * and the value that belongs to it.
  */
 #ifndef EXAMPLES_DHT_TABLE_H
 #define EXAMPLES_DHT_TABLE_H
@@ -59,7 +61,10 @@ static inline int dht_owner(uint64_t key, int nranks)
     return (int)((key >> 44) * (uint64_t)nranks >> 20);
 }
 
-/* The key of the nth lookup of a process: a key of the next process, but every eighth was never inserted. */
+/*
+ * The key of the nth lookup of a process: a key of the next
+ * process, but every eighth was never inserted.
+ */
 static inline uint64_t dht_lookup_key(const struct dht_options *o, int rank, int nranks, uint32_t n)
 {
     if (n % 8 == 7 || o->inserts == 0)

@@ -2,10 +2,11 @@
 /*
  * em3d.c: waves on an irregular graph; what others need is collected straight into their memory.
  *
- * A step has two phases. Before each phase a process sends every neighbour the values for its proxies: it allocates the
- * message with the neighbour, collects the values there, and sends it. The neighbour's edges refer to the message itself;
- * after the phase the neighbour frees it. One pipe for each direction carries both phases in turn. No buffer is packed or
- * unpacked, and no process waits for all the others.
+ * A step has two phases. Before each phase a process sends every neighbour the values for its
+ * proxies: it allocates the message with the neighbour, collects the values there, and sends it.
+ * The neighbour's edges refer to the message itself; after the phase the neighbour frees it. One
+ * pipe for each direction carries both phases in turn. No buffer is packed or unpacked, and no
+ * process waits for all the others.
  *
  *     mpirun -n 4 em3d --nodes 100000 --far 10
  */
@@ -54,7 +55,10 @@ static rch_t open_pipe(int peer, int writer, uint32_t ctx, uint64_t bytes)
     return ch;
 }
 
-/* Heap for one message of each phase: the neighbour frees a message before the next one of that phase is allocated. */
+/*
+ * Heap for one message of each phase: the neighbour frees a
+ * message before the next one of that phase is allocated.
+ */
 static uint64_t heap_for(uint32_t e, uint32_t h)
 {
     return ((uint64_t)e * 8 / 64 + (uint64_t)h * 8 / 64 + 2) * 64;
@@ -82,7 +86,10 @@ static void part_create(struct part *p, int rank, int nranks)
     }
 }
 
-/* Sends the values, even if there are none: the message also acknowledges the neighbour's values of the phase before. */
+/*
+ * Sends the values, even if there are none: the message also
+ * acknowledges the neighbour's values of the phase before.
+ */
 static void send_values(struct part *p, int phase)
 {
     for (int r = 0; r < p->g.nranks; r++) {

@@ -39,8 +39,9 @@ static uint32_t edge_of(const struct em3d_shape *s, int phase, uint32_t node, ui
 }
 
 /*
- * Sets number[node] of every node that `process` needs in this phase to 1 + its index among the needed nodes of the same
- * owner, in the order of addresses, and of all others to 0. count[owner] is the number of needed nodes.
+ * Sets number[node] of every node that `process` needs in this phase to 1 + its index among the
+ * needed nodes of the same owner, in the order of addresses, and of all others to 0. count[owner]
+ * is the number of needed nodes.
  */
 static void number_needed(const struct em3d_graph *g, int phase, uint32_t process, uint32_t *number,
                           uint32_t *count)

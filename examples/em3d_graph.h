@@ -2,13 +2,15 @@
 /*
  * em3d_graph.h: electromagnetic waves on an irregular bipartite graph, after the benchmark EM3D.
  *
- * There are as many E nodes as H nodes, and an edge leads from one kind to the other. A step has two phases: every E node
- * is changed by a weighted sum of the H nodes that it has edges from, then every H node by E nodes. Each process owns an
- * equal range of the nodes. A value of another process that is needed here is sent once per phase, however many edges
- * lead from it: it is stored in a *proxy*. An edge holds the process and the index among the values of that process.
+ * There are as many E nodes as H nodes, and an edge leads from one kind to the other. A step has
+ * two phases: every E node is changed by a weighted sum of the H nodes that it has edges from, then
+ * every H node by E nodes. Each process owns an equal range of the nodes. A value of another
+ * process that is needed here is sent once per phase, however many edges lead from it: it is stored
+ * in a *proxy*. An edge holds the process and the index among the values of that process.
  *
- * The graph follows from its seed alone, so each process makes its part, and what others need of it, without a message; and
- * sums are taken in the order of the edges, so the result does not depend on the number of processes, bit for bit.
+ * The graph follows from its seed alone, so each process makes its part, and what others need of
+ * it, without a message; and sums are taken in the order of the edges, so the result does not
+ * depend on the number of processes, bit for bit.
  */
 #ifndef EXAMPLES_EM3D_GRAPH_H
 #define EXAMPLES_EM3D_GRAPH_H
@@ -70,12 +72,15 @@ int em3d_create(struct em3d_graph *g, const struct em3d_shape *shape, int rank,
                 int nranks); /* 0 or -ENOMEM */
 void em3d_destroy(struct em3d_graph *g);
 
-/* Whether the two exchange values, in either direction and phase; both sides get the same result. */
+/* Whether the two exchange values in any direction and phase; both sides get the same result. */
 int em3d_neighbours(const struct em3d_graph *g, int other);
 
 /* Copies the values that `to` needs in this phase to out. */
 void em3d_collect(const struct em3d_graph *g, int phase, int to, double *out);
-/* Changes the nodes of this kind. from[process]: the values that process has sent; from[rank] is ignored. */
+/*
+ * Changes the nodes of this kind. from[process]: the values
+ * that process has sent; from[rank] is ignored.
+ */
 void em3d_compute(struct em3d_graph *g, int phase, const double *const *from);
 
 /* A digest of both kinds of a graph that one process has whole. */

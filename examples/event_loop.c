@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * event_loop.c: a server with one thread and one epoll set, in which pipes and a timer are waited for alike.
+ * event_loop.c: a server with one thread and one epoll set, in which pipes and a timer are waited
+ * for alike.
  *
- * Rank 0 serves; every other rank opens several full-duplex pipes to it and asks: sums of arrays that it has written straight
- * into the server's memory. The server sleeps in epoll_wait(2) on rfd(3) of all incoming directions and on a timerfd(2)
- * that reports. The tag identifies a question, and the answer is a tag alone.
+ * Rank 0 serves; every other rank opens several full-duplex pipes to it and asks: sums of arrays
+ * that it has written straight into the server's memory. The server sleeps in epoll_wait(2) on
+ * rfd(3) of all incoming directions and on a timerfd(2) that reports. The tag identifies a
+ * question, and the answer is a tag alone.
  *
- * The rules of the loop: a descriptor may be readable for nothing, so reads do not wait (rread_nb); a pipe may hold many
- * messages, so at most some are taken before the next one's turn, and a descriptor stays readable until all have been. An answer
- * never waits, because a client has at most WINDOW questions in flight, and the ring of the way back has as many slots.
+ * The rules of the loop: a descriptor may be readable for nothing, so reads do not wait (rread_nb);
+ * a pipe may hold many messages, so at most some are taken before the next one's turn, and a
+ * descriptor stays readable until all have been. An answer never waits, because a client has at
+ * most WINDOW questions in flight, and the ring of the way back has as many slots.
  *
  *     mpirun -n 4 event_loop [QUESTIONS [PIPES]]        of each client, on each of its pipes
  */

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * heat2d.c: heat spreads over a plate that N processes share, and every halo travels without a copy.
+ * heat2d.c: heat spreads over a plate that N processes share, and every halo travels without a
+ * copy.
  *
- * The plate is cut into bands of rows (thesis section 6.3.1), or into blocks. Each step needs what the neighbours had next
- * to the border in the step before. A process computes its own outermost rows and columns first, straight into memory of
- * the pipes to its neighbours as well, and hands them over before it turns to the interior; then the neighbours' have
- * arrived when it returns to the border. It reads them in place and frees the memory.
+ * The plate is cut into bands of rows (thesis section 6.3.1), or into blocks. Each step needs what
+ * the neighbours had next to the border in the step before. A process computes its own outermost
+ * rows and columns first, straight into memory of the pipes to its neighbours as well, and hands
+ * them over before it turns to the interior; then the neighbours' have arrived when it returns to
+ * the border. It reads them in place and frees the memory.
  *
- * At most two halos of a pipe are in use at a time: the one that the neighbour still reads, and the next.
+ * At most two halos of a pipe are in use at a time: the one that the neighbour still reads, and the
+ * next.
  *
- * At the end rank 0 gathers the plate, through pipes too, repeats the whole run by itself and compares every bit.
+ * At the end rank 0 gathers the plate, through pipes too, repeats the whole run by itself and
+ * compares every bit.
  */
 #include <errno.h>
 #include <rpipe.h>
@@ -23,8 +27,8 @@
 #include "heat_grid.h"
 
 enum { HALO, GATHER }; /* ctx of a pipe: rank 1 has one of each to rank 0 */
-#define HALOS                                                                                      \
-    3 /* memory of a pipe: two are in use; a third, so that it need not be free at the same moment */
+/* Halos in the memory of a pipe: two are in use; the third decouples allocation from freeing. */
+#define HALOS 3
 #define LARGEST_FRAME 480 /* pixels: a larger plate is thinned out */
 
 static struct heat_options options = HEAT_OPTIONS_DEFAULT;

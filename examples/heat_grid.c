@@ -47,7 +47,10 @@ static void block_row(const struct heat_block *b, const double *now, double *nex
     double *out = next + (size_t)y * (size_t)b->cols + first;
 
     row(out, above + first, here + first, below + first, left, right, behind - first);
-    /* The other place is in the neighbour's cache: a burst of whole lines waits for it once, a store a cell for each line. */
+    /*
+     * The other place is in the neighbour's cache: a burst of
+     * whole lines waits for it once, a store a cell for each line.
+     */
     if (also != NULL)
         memcpy(also, out, (size_t)(behind - first) * sizeof(*out));
 }
@@ -257,7 +260,10 @@ int heat_compare(const char *app, const double *plate, int n, int steps)
 
 /* ---- the drawing ---- */
 
-/* Where an isotherm runs between a pixel and its right or lower neighbour; the hottest point is none. */
+/*
+ * Where an isotherm runs between a pixel and its right or
+ * lower neighbour; the hottest point is none.
+ */
 static int crosses(double a, double b)
 {
     return floor(fmin(a, 0.999) * ISOTHERMS) != floor(fmin(b, 0.999) * ISOTHERMS);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * heat_grid.h: the heat equation on a square plate whose rim is kept at temperature 0, and how it is cut into blocks.
+ * heat_grid.h: the heat equation on a square plate whose rim is kept at temperature 0, and how it
+ * is cut into blocks.
  *
- * One function computes a row, both for a process that owns a block of the plate and has the halo from its neighbours, and
- * for one process that owns the whole plate. So both results can be compared bit for bit. The function can write the row
- * to a second address at the same time, which puts a halo row into memory of a pipe without a copy.
+ * One function computes a row, both for a process that owns a block of the plate and has the halo
+ * from its neighbours, and for one process that owns the whole plate. So both results can be
+ * compared bit for bit. The function can write the row to a second address at the same time, which
+ * puts a halo row into memory of a pipe without a copy.
  */
 #ifndef EXAMPLES_HEAT_GRID_H
 #define EXAMPLES_HEAT_GRID_H
@@ -41,7 +43,10 @@ struct heat_options {
         APP_TEXT("grid", 'g', &(o).grid, heat_grid_valid, "GRID",                                  \
                  "1d: bands of rows; 2d: blocks; 2x3: so many; auto: blocks from 4 processes on")
 
-/* --grid: "1d", "2d", "auto" (2-D from 4 processes on), or DOWNxACROSS. 0, or -EINVAL: the processes do not fit it. */
+/*
+ * --grid: "1d", "2d", "auto" (2-D from 4 processes on), or
+ * DOWNxACROSS. 0, or -EINVAL: the processes do not fit it.
+ */
 int heat_block_of(int rank, int nranks, int n, const char *grid, struct heat_block *b);
 /* Whether this is a word for heat_block_of(). */
 bool heat_grid_valid(const char *grid);
@@ -54,21 +59,27 @@ static inline int heat_halo_cells(const struct heat_block *b, int side)
 
 static inline int heat_opposite(int side) { return side ^ 1; }
 
-/* The values that a step needs from the other blocks, and where to write those that they need: NULL at the rim. */
+/*
+ * The values that a step needs from the other blocks, and
+ * where to write those that they need: NULL at the rim.
+ */
 struct heat_halo {
     const double *from[HEAT_SIDES];
     double *send[HEAT_SIDES];
 };
 
 /*
- * One step, from now to next, rows one behind the other. heat_edges computes the values that other processes need, and
- * writes them to halo->send too; the other one computes the rest.
+ * One step, from now to next, rows one behind the other. heat_edges computes the values that other
+ * processes need, and writes them to halo->send too; the other one computes the rest.
  */
 void heat_edges(const struct heat_block *b, const double *now, double *next,
                 const struct heat_halo *halo);
 void heat_interior(const struct heat_block *b, const double *now, double *next,
                    const struct heat_halo *halo);
-/* What the whole block takes at the speed of the interior, which took so long; 0 where there is no interior. */
+/*
+ * What the whole block takes at the speed of the interior,
+ * which took so long; 0 where there is no interior.
+ */
 double heat_computing(const struct heat_block *b, double interior);
 
 /* Copies the outermost rows and columns to halo->send: what others need of the beginning. */
@@ -83,7 +94,7 @@ double *heat_serial(int n, int steps);
 /* 0; or 1, after printing the first cell that differs from the run of one process. */
 int heat_compare(const char *app, const double *plate, int n, int steps);
 
-/* The plate at the beginning and at the end side by side, isotherms, and the borders of the blocks. */
+/* The plate at the beginning and at the end, side by side, with isotherms and block borders. */
 int heat_draw(const double *plate, const struct heat_block *b, struct picture *p);
 
 /* Where block i begins when n rows or columns are dealt to `parts`; heat_cut(parts, ...) is n. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * listing_5_1_zero_copy.c: a channel is set up, and a value is handed over (thesis listing 5.1 and table 5.2).
+ * listing_5_1_zero_copy.c: a channel is set up, and a value is handed over (thesis listing 5.1 and
+ * table 5.2).
  *
- * Every process writes to the next and reads from the one before; a single process writes to itself. The value is written
- * straight into memory of the channel, and the reader computes with it in place. Once with PUT, once with GET: only
- * the two lines that configure the channel differ.
+ * Every process writes to the next and reads from the one before; a single process writes to
+ * itself. The value is written straight into memory of the channel, and the reader computes with it
+ * in place. Once with PUT, once with GET: only the two lines that configure the channel differ.
  *
  *     mpirun -n 2 listing_5_1_zero_copy
  */

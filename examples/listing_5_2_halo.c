@@ -2,12 +2,13 @@
 /*
  * listing_5_2_halo.c: a stencil over a grid that is split into bands of rows (thesis listing 5.2).
  *
- * Each process has a channel to and one from either neighbour. Its outermost rows are computed into memory of the outgoing
- * channels as well, so a halo row is never packed, copied or unpacked: remote_update() reads the neighbours' rows where they
- * arrived and leaves its own where they will be read. No line of this loop synchronizes anything.
+ * Each process has a channel to and one from either neighbour. Its outermost rows are computed into
+ * memory of the outgoing channels as well, so a halo row is never packed, copied or unpacked:
+ * remote_update() reads the neighbours' rows where they arrived and leaves its own where they will
+ * be read. No line of this loop synchronizes anything.
  *
- * Numbers are integers, so that the result can be compared exactly with the same steps done by one process. heat2d.c is
- * the same pattern at full size.
+ * Numbers are integers, so that the result can be compared exactly with the same steps done by one
+ * process. heat2d.c is the same pattern at full size.
  *
  *     mpirun -n 3 listing_5_2_halo
  */
@@ -48,7 +49,10 @@ static void update_row(uint64_t *out, const uint64_t *before, const uint64_t *he
             3 * here[x] + before[x] + after[x] + here[(x + 1) % COLS] + here[(x + COLS - 1) % COLS];
 }
 
-/* new = one step of old; left and right are the rows beside it, and the outermost new rows go to left_out and right_out */
+/*
+ * new = one step of old; left and right are the rows beside
+ * it, and the outermost new rows go to left_out and right_out
+ */
 static void remote_update(row_t *new, const row_t *old, int rows, const uint64_t *left,
                           const uint64_t *right, uint64_t *left_out, uint64_t *right_out)
 {

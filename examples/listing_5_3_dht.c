@@ -2,12 +2,14 @@
 /*
  * listing_5_3_dht.c: a distributed hash table by active messages (thesis listing 5.3).
  *
- * Every process owns an equal part of the table. To insert, it writes an element to the process that owns the element's
- * position; a thread of the owner polls its incoming channels in turn, never waits for one, and inserts the elements into
- * its part. The main thread writes while the handler thread reads: different channels, so no lock between them. A writer
- * closes its channel after its last element, and the handler ends when every channel has reached its end.
+ * Every process owns an equal part of the table. To insert, it writes an element to the process
+ * that owns the element's position; a thread of the owner polls its incoming channels in turn,
+ * never waits for one, and inserts the elements into its part. The main thread writes while the
+ * handler thread reads: different channels, so no lock between them. A writer closes its channel
+ * after its last element, and the handler ends when every channel has reached its end.
  *
- * Collisions chain, so every inserted element must be found afterwards, exactly as often as it was inserted.
+ * Collisions chain, so every inserted element must be found afterwards, exactly as often as it was
+ * inserted.
  *
  *     mpirun -n 4 listing_5_3_dht
  */
@@ -68,7 +70,10 @@ static void update_element(table_t *t, const element_t *request, uint64_t bucket
     t->elements++;
 }
 
-/* Polls every incoming channel once. Returns the number of messages, or -1 when all channels have ended. */
+/*
+ * Polls every incoming channel once. Returns the number of
+ * messages, or -1 when all channels have ended.
+ */
 static int handle_requests(table_t *t)
 {
     int i, found = 0, open = 0;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * listing_b_2_symmetric.c: one program that sends without a copy, by PUT or by GET (thesis listing B.2).
+ * listing_b_2_symmetric.c: one program that sends without a copy, by PUT or by GET (thesis listing
+ * B.2).
  *
- * The side that moves the payload is the writer with PUT and the reader with GET; everything after the configuration is the
- * same. The heap holds 20 messages, so with more of them the writer reuses memory that the reader frees.
+ * The side that moves the payload is the writer with PUT and the reader with GET; everything after
+ * the configuration is the same. The heap holds 20 messages, so with more of them the writer reuses
+ * memory that the reader frees.
  *
  *     mpirun -n 2 listing_b_2_symmetric -put
  *     mpirun -n 2 listing_b_2_symmetric -get

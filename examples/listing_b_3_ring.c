@@ -2,9 +2,10 @@
 /*
  * listing_b_3_ring.c: values stream around a ring of processes (thesis listing B.3).
  *
- * Each process has a channel from its left neighbour and one to its right. The thesis had to open the right one first on
- * rank 0, or every process waited for its neighbour; here rpipe() never waits, so each opens them as it likes. Twice around:
- * first each value is read at once, then as many as the channel holds are in flight before the first is read.
+ * Each process has a channel from its left neighbour and one to its right. The thesis had to open
+ * the right one first on rank 0, or every process waited for its neighbour; here rpipe() never
+ * waits, so each opens them as it likes. Twice around: first each value is read at once, then as
+ * many as the channel holds are in flight before the first is read.
  *
  *     mpirun -n 5 listing_b_3_ring
  */

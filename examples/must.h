@@ -2,8 +2,9 @@
 /*
  * must.h: error handling of the examples: they print the call that failed, and end the whole job.
  *
- * If only the process itself exited, the others would wait for their deadlines. A wrong value in a message ends the job
- * in the same way, so that each example is a test of itself: its exit status is 0 only if every value was right.
+ * If only the process itself exited, the others would wait for their deadlines. A wrong value in a
+ * message ends the job in the same way, so that each example is a test of itself: its exit status
+ * is 0 only if every value was right.
  */
 #ifndef EXAMPLES_MUST_H
 #define EXAMPLES_MUST_H
@@ -18,7 +19,10 @@
 #define MUST_HAVE(ch, call) must_have((call), (ch), #call) /* a call that returns memory */
 #define MUST_HOLD(condition) must_hold((condition), #condition, __FILE__, __LINE__)
 
-/* For an example without options: prints the description for --help, and rejects any other argument before rinit. */
+/*
+ * For an example without options: prints the description
+ * for --help, and rejects any other argument before rinit.
+ */
 static inline void must_be_alone(int argc, char **argv, const char *what, const char *start)
 {
     if (argc < 2)

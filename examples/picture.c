@@ -2,7 +2,8 @@
 /*
  * picture.c: pixels, and libpng's one-call interface to write them, see picture.h.
  *
- * The file is written beside its name and renamed, so the name never refers to an incomplete picture.
+ * The file is written beside its name and renamed, so the name never refers to an incomplete
+ * picture.
  */
 #include "picture.h"
 

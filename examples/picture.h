@@ -18,7 +18,10 @@ int picture_create(struct picture *p, int width, int height,
                    uint32_t background); /* 0 or -ENOMEM */
 void picture_destroy(struct picture *p);
 
-/* 0xRRGGBB of a temperature from 0 (cold) to 1 (hot): from midnight blue over violet and red to a pale yellow. */
+/*
+ * 0xRRGGBB of a temperature from 0 (cold) to 1 (hot): from
+ * midnight blue over violet and red to a pale yellow.
+ */
 uint32_t picture_heat_colour(double temperature);
 /* Mixes a colour into what is there; opacity 0..1. */
 void picture_mix(struct picture *p, int x, int y, uint32_t colour, double opacity);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pipeline.c: a stream of blocks through stages, each a process; the heap of a pipe is what holds a fast stage back.
+ * pipeline.c: a stream of blocks through stages, each a process; the heap of a pipe is what holds a
+ * fast stage back.
  *
- * A stage reads a block where the one before has written it, and writes what becomes of it where the next one will read it.
- * A pipe has memory for --window blocks: a stage that is ahead waits in rmalloc until the next has freed one. There are no
- * credits to count and no acknowledgements to send in this program.
+ * A stage reads a block where the one before has written it, and writes what becomes of it where
+ * the next one will read it. A pipe has memory for --window blocks: a stage that is ahead waits in
+ * rmalloc until the next has freed one. There are no credits to count and no acknowledgements to
+ * send in this program.
  *
  *     mpirun -n 4 pipeline --kib 64 --window 4
  */

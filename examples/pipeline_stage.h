@@ -2,8 +2,9 @@
 /*
  * pipeline_stage.h: what the stages of a pipeline do to a block of numbers.
  *
- * The first makes blocks, each one between changes them, the last takes a digest of them in order. Stage 1 is slower than
- * the others, so the blocks pile up before it, and what holds the source back is what the program is about.
+ * The first makes blocks, each one between changes them, the last takes a digest of them in order.
+ * Stage 1 is slower than the others, so the blocks pile up before it, and what holds the source
+ * back is what the program is about.
  */
 #ifndef EXAMPLES_PIPELINE_STAGE_H
 #define EXAMPLES_PIPELINE_STAGE_H

@@ -2,10 +2,11 @@
 /*
  * queens.h: tasks of very different size: the number of ways to place N queens on a board of N x N.
  *
- * A task is one placement of queens in the first --rows rows; its number, written to the base N, has a column for each of
- * them. In most tasks two of these attack each other, and there is nothing to do; the others have up to some thousand times
- * as much as each other. So no fixed distribution of the tasks is balanced. The sum does not depend on the distribution, and is
- * published for each N.
+ * A task is one placement of queens in the first --rows rows; its number, written to the base N,
+ * has a column for each of them. In most tasks two of these attack each other, and there is nothing
+ * to do; the others have up to some thousand times as much as each other. So no fixed distribution
+ * of the tasks is balanced. The sum does not depend on the distribution, and is published for each
+ * N.
  */
 #ifndef EXAMPLES_QUEENS_H
 #define EXAMPLES_QUEENS_H
@@ -60,7 +61,10 @@ static inline uint64_t queens_tasks(const struct queens_options *o)
     return tasks;
 }
 
-/* Ways to go on: `columns`, and both diagonals as this row sees them, are the places that are attacked. */
+/*
+ * Ways to go on: `columns`, and both diagonals as this row
+ * sees them, are the places that are attacked.
+ */
 static inline uint64_t queens_below(uint32_t all, uint32_t columns, uint32_t left, uint32_t right)
 {
     uint32_t free_places = all & ~(columns | left | right);

@@ -2,9 +2,10 @@
 /*
  * raii.cc: pipes from C++, where an object that goes out of scope releases what it owns.
  *
- * Rank 0 sends squares to rank 1, which answers each with its root: two pipes between two processes. A message that was allocated
- * and not sent returns to its heap, one that was received is freed, a channel closes, the job ends: all by destructors, also
- * when an exception passes. The classes are thin enough to be copied into a program: the C interface is all there is below.
+ * Rank 0 sends squares to rank 1, which answers each with its root: two pipes between two
+ * processes. A message that was allocated and not sent returns to its heap, one that was received
+ * is freed, a channel closes, the job ends: all by destructors, also when an exception passes. The
+ * classes are thin enough to be copied into a program: the C interface is all there is below.
  */
 #include <rpipe.h>
 
@@ -69,14 +70,18 @@ class Pipe
     rch_t ch = nullptr;
 };
 
-/* A T in memory of a channel: made by the writer, or taken from the channel by the reader. It has one owner at a time. */
+/*
+ * A T in memory of a channel: made by the writer, or taken
+ * from the channel by the reader. It has one owner at a time.
+ */
 template <typename T> class Message
 {
   public:
     static Message make(Pipe &pipe, const T &value)
     {
         Message m(pipe);
-        void *memory = (m.d_ = rmalloc(pipe.ch, sizeof(T))) != ADDR_NULL ? rmem(pipe.ch, m.d_) : NULL;
+        m.d_ = rmalloc(pipe.ch, sizeof(T));
+        void *memory = m.d_ != ADDR_NULL ? rmem(pipe.ch, m.d_) : NULL;
 
         if (memory == nullptr)
             throw Failure(pipe.ch, "rmalloc");

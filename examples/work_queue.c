@@ -2,10 +2,11 @@
 /*
  * work_queue.c: tasks of very different size, dealt out by a counter that all processes share.
  *
- * Rank 0 has an array of 64-bit cells (rcells_open(3)), on which every process operates. A process claims
- * tasks by an addition to the first cell: the old value is its first task. There is no master, rank 0 works like the
- * others, and a task may take a thousand times as long as another. At the end each process adds its share of the result to
- * further cells, without waiting for each sum (old is NULL, then rcells_flush).
+ * Rank 0 has an array of 64-bit cells (rcells_open(3)), on which every process operates. A process
+ * claims tasks by an addition to the first cell: the old value is its first task. There is no
+ * master, rank 0 works like the others, and a task may take a thousand times as long as another. At
+ * the end each process adds its share of the result to further cells, without waiting for each sum
+ * (old is NULL, then rcells_flush).
  *
  *     mpirun -n 4 work_queue --queens 16
  */

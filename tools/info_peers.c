@@ -2,9 +2,9 @@
 /*
  * info_peers.c: rmalloc_info --peers: the backend between each two ranks, and the reason.
  *
- * The result is measured: a small pipe is opened from each rank to each rank, itself included, joined, used and described
- * (rinfo_describe). In round k a rank writes to rank + k and reads from rank - k, so each rank has two open ends at any time.
- * Rank 0 prints the results of all ranks.
+ * The result is measured: a small pipe is opened from each rank to each rank, itself included,
+ * joined, used and described (rinfo_describe). In round k a rank writes to rank + k and reads from
+ * rank - k, so each rank has two open ends at any time. Rank 0 prints the results of all ranks.
  */
 #include "info.h"
 

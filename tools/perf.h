@@ -53,7 +53,7 @@ struct perf_options {
     int cpu[2]; /* -1: wherever the system likes */
 };
 
-/* What rank 0's writing end has asked of the network for one message; all 0 where memory is mapped. */
+/* Network operations of rank 0's writing end for one message; all 0 where memory is mapped. */
 struct perf_counts {
     char backend[16];
     double work_requests, doorbells, signaled, inlined, credit_reads;

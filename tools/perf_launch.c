@@ -2,8 +2,9 @@
 /*
  * perf_launch.c: rmalloc_perf started without a launcher becomes a job of two.
  *
- * If the environment has no variable of a launcher, the process forks before rinit, and both processes use the `tcp`
- * bootstrap over the loopback with a secret of their own. The second process dies with the first.
+ * If the environment has no variable of a launcher, the process forks before rinit, and both
+ * processes use the `tcp` bootstrap over the loopback with a secret of their own. The second
+ * process dies with the first.
  */
 #include "perf.h"
 

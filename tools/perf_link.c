@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * perf_link.c: a pair of pipes between rank 0 and rank 1, one each way, and the pass that checks them before they are
- * measured: a pipe that loses, repeats, reorders or damages messages shall not produce numbers.
+ * perf_link.c: a pair of pipes between rank 0 and rank 1, one each way, and the pass that checks
+ * them before they are measured: a pipe that loses, repeats, reorders or damages messages shall not
+ * produce numbers.
  */
 #include "perf_message.h"
 #include <rinfo.h>

@@ -2,8 +2,8 @@
 /*
  * perf_machine.c: did others use the processors while we measured? See perf.h.
  *
- * What the machine was busy, from /proc/stat, less what our two processes used. Time that a hypervisor gave to others counts
- * as theirs. A load average would remember what was before.
+ * What the machine was busy, from /proc/stat, less what our two processes used. Time that a
+ * hypervisor gave to others counts as theirs. A load average would remember what was before.
  */
 #include "perf.h"
 

@@ -2,13 +2,15 @@
 /*
  * perf_measure.c: what is timed, and how.
  *
- * latency, one way: rank 0 sends, rank 1 sends back; half a round trip. Both ways: each sends, then receives; one exchange.
- * stream: rank 0 sends n messages and gets an empty one back when rank 1 has read and freed them all; the time of the whole
- * by n. Both ways: each sends and receives n; the time of the whole by 2n.
- * memory: fill and read of the same bytes by rank 0 alone, in two buffers: what the memory costs without a pipe.
+ * latency, one way: rank 0 sends, rank 1 sends back; half a round trip. Both ways: each sends, then
+ * receives; one exchange. stream: rank 0 sends n messages and gets an empty one back when rank 1
+ * has read and freed them all; the time of the whole by n. Both ways: each sends and receives n;
+ * the time of the whole by 2n. memory: fill and read of the same bytes by rank 0 alone, in two
+ * buffers: what the memory costs without a pipe.
  *
- * The clock is read once between two batches, so its cost is in every sample; a batch is so long that this is at most one
- * part in PERF_CLOCK_SHARE. Rank 0 alone decides and measures; it sends rank 1 the number of messages to expect.
+ * The clock is read once between two batches, so its cost is in every sample; a batch is so long
+ * that this is at most one part in PERF_CLOCK_SHARE. Rank 0 alone decides and measures; it sends
+ * rank 1 the number of messages to expect.
  */
 #include "perf_message.h"
 #include <rinfo.h>
@@ -93,7 +95,10 @@ static double round_latency(struct perf_link *link, const struct plan *plan, boo
 {
     double began;
 
-    /* Both are here when the clock starts; the first message of the round then finds a peer that waits for it. */
+    /*
+     * Both are here when the clock starts; the first message
+     * of the round then finds a peer that waits for it.
+     */
     if (link->rank == 0) {
         perf_signal(link);
         perf_await(link);

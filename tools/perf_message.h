@@ -2,9 +2,10 @@
 /*
  * perf_message.h: one message, from memory to release, inline in the loops that are timed.
  *
- * `mode` is a constant at every call, so that a loop has no branch for what it does not do. Filling is memset(3), reading
- * is a sum over all words: the fastest usual ways to write and to read memory, so that the pipe cannot hide behind them. What
- * is shorter than a cache line is stored word by word, as a program stores a number, without a call.
+ * `mode` is a constant at every call, so that a loop has no branch for what it does not do. Filling
+ * is memset(3), reading is a sum over all words: the fastest usual ways to write and to read
+ * memory, so that the pipe cannot hide behind them. What is shorter than a cache line is stored
+ * word by word, as a program stores a number, without a call.
  */
 #ifndef TOOLS_PERF_MESSAGE_H
 #define TOOLS_PERF_MESSAGE_H

@@ -2,9 +2,10 @@
 /*
  * perf_output.c: results as a table, as CSV or as JSON, see perf.h.
  *
- * A result is printed as soon as it is complete. CSV and JSON contain every field of every result; times are in microseconds,
- * rates in messages and bytes per second. The last line is the processor time that other processes used meanwhile. In JSON a
- * field that a test does not have is missing; in CSV it is empty.
+ * A result is printed as soon as it is complete. CSV and JSON contain every field of every result;
+ * times are in microseconds, rates in messages and bytes per second. The last line is the processor
+ * time that other processes used meanwhile. In JSON a field that a test does not have is missing;
+ * in CSV it is empty.
  */
 #include "perf.h"
 #include <rinfo.h>

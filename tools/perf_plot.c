@@ -2,8 +2,8 @@
 /*
  * perf_plot.c: latency and bandwidth against size, drawn by gnuplot, see perf.h.
  *
- * The script and its data go through gnuplot's standard input, so there is no temporary file; a quote in the name of the
- * picture cannot end the string that it stands in.
+ * The script and its data go through gnuplot's standard input, so there is no temporary file; a
+ * quote in the name of the picture cannot end the string that it stands in.
  */
 #include "perf.h"
 #include <rinfo.h>

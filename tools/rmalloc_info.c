@@ -2,8 +2,8 @@
 /*
  * rmalloc_info.c: version, backends, bootstraps and settings of this library, see rmalloc_info(1).
  *
- * For each backend and bootstrap it prints why it is usable or not. It joins no job (except with --peers), so its output is
- * the same under a launcher, and it works where rinit fails.
+ * For each backend and bootstrap it prints why it is usable or not. It joins no job (except with
+ * --peers), so its output is the same under a launcher, and it works where rinit fails.
  */
 #include "info.h"
 

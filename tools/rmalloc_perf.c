@@ -2,8 +2,8 @@
 /*
  * rmalloc_perf.c: measures pipes between two processes, see perf.h and rmalloc_perf(1).
  *
- * Both processes go through the same sizes in the same order; rank 0 measures and prints. The pipes of a size are opened,
- * checked, measured and closed before those of the next.
+ * Both processes go through the same sizes in the same order; rank 0 measures and prints. The pipes
+ * of a size are opened, checked, measured and closed before those of the next.
  */
 #include "perf.h"
 #include <rinfo.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rmalloc_stat.c: the counters of a running process and of its ends, read from outside, see rmalloc_stat(1).
+ * rmalloc_stat.c: the counters of a running process and of its ends, read from outside, see
+ * rmalloc_stat(1).
  *
- * The process is neither stopped nor involved: rinfo_observe reads the file that it publishes. A snapshot is taken and
- * printed. With an interval the next snapshot is printed as the difference to the former one. An end is identified by its
- * writer, reader, context, role and incarnation.
+ * The process is neither stopped nor involved: rinfo_observe reads the file that it publishes. A
+ * snapshot is taken and printed. With an interval the next snapshot is printed as the difference to
+ * the former one. An end is identified by its writer, reader, context, role and incarnation.
  */
 #include <argp.h>
 #include <dirent.h>
@@ -136,7 +137,10 @@ static double seconds(const struct snapshot *from, const struct snapshot *to)
     return s > 0 ? s : 1e-9;
 }
 
-/* Per second since `before`, or the sum without it. A smaller value than before is of a new process with the same pid. */
+/*
+ * Per second since `before`, or the sum without it. A smaller
+ * value than before is of a new process with the same pid.
+ */
 static double amount(const struct snapshot *s, const struct channel *c,
                      const struct snapshot *before, const struct channel *then, const char *name)
 {

@@ -2,10 +2,11 @@
 /*
  * rmalloc_trace.c: merges the traces of the processes of a job (RPIPE_TRACE), see rmalloc_trace(1).
  *
- * A file is JSON as rexit writes it: the first line describes the clock, then each line is one event. Or it has the records
- * of a process that did not reach rexit; the library converts them to such JSON. Events are copied; only their times are
- * converted to one clock (trace_align.c). The first lines of all files are read first, because a measurement in one file holds
- * for all files with the same clock.
+ * A file is JSON as rexit writes it: the first line describes the clock, then each line is one
+ * event. Or it has the records of a process that did not reach rexit; the library converts them to
+ * such JSON. Events are copied; only their times are converted to one clock (trace_align.c). The
+ * first lines of all files are read first, because a measurement in one file holds for all files
+ * with the same clock.
  */
 #include "trace_align.h"
 
@@ -32,7 +33,7 @@ struct merging {
 
 /* ---- events ---- */
 
-/* Finds "KEY": MICROSECONDS.DDD in a line: position and length of the number, and its value in ns. */
+/* Finds "KEY": MICROSECONDS.DDD in a line: position and length of the number, value in ns. */
 static const char *find_time(const char *line, const char *key, int *length, long long *ns)
 {
     const char *at = text_after(line, key);
@@ -59,7 +60,10 @@ static void begin_event(struct merging *m)
     m->events++;
 }
 
-/* Copies one event, without its comma. Its end is converted separately, so nested events stay nested if clocks drift. */
+/*
+ * Copies one event, without its comma. Its end is converted
+ * separately, so nested events stay nested if clocks drift.
+ */
 static void copy_event(struct merging *m, const char *line, const struct alignment *a)
 {
     long long begin, lasts, moved;

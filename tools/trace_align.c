@@ -2,10 +2,11 @@
 /*
  * trace_align.c: see trace_align.h.
  *
- * Times are converted to the clock of rank 0 where the offset was measured. The best measurement of all processes with the
- * same clock holds for all of them: otherwise two ranks of one host would differ by the errors of their measurements. Two
- * measurements of a process whose error intervals do not overlap show that the clocks drift: then the offset is the line
- * through both. Without any measurement the real-time clocks of the hosts are used.
+ * Times are converted to the clock of rank 0 where the offset was measured. The best measurement of
+ * all processes with the same clock holds for all of them: otherwise two ranks of one host would
+ * differ by the errors of their measurements. Two measurements of a process whose error intervals
+ * do not overlap show that the clocks drift: then the offset is the line through both. Without any
+ * measurement the real-time clocks of the hosts are used.
  */
 #include "trace_align.h"
 

@@ -10,7 +10,7 @@
 
 #define TIME_MOST (1LL << 61) /* ns, either side of 0: sums of two do not overflow */
 
-/* At time `at` of the own clock, the clock of rank 0 was `ahead` of it, within `error`; all in ns. */
+/* At time `at` of this clock, the clock of rank 0 was `ahead` of it, within `error`; all in ns. */
 struct sample {
     long long at, ahead, error;
 };
@@ -38,7 +38,10 @@ struct alignment {
 const char *text_after(const char *line, const char *key); /* NULL: the key is not in the line */
 bool trace_head_parse(const char *line, struct trace_head *head);
 
-/* One alignment for each head. Files with the same clock get the same. unaligned: no time is converted. */
+/*
+ * One alignment for each head. Files with the same clock
+ * get the same. unaligned: no time is converted.
+ */
 void trace_align(const struct trace_head *head, struct alignment *a, int n, bool unaligned);
 long long alignment_moves(const struct alignment *a, long long ns);
 bool alignment_is_identity(const struct alignment *a); /* the clock is the common one */

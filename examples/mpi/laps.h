@@ -15,7 +15,10 @@ static inline void laps_begin(struct app_laps *laps, uint64_t steps)
         MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* Of each lap the least that any process had, summed; and the mean of what is beyond. At rank 0. Frees the laps. */
+/*
+ * Of each lap the least that any process had, summed; and
+ * the mean of what is beyond. At rank 0. Frees the laps.
+ */
 static inline void laps_end(struct app_laps *laps, double *least, double *waiting)
 {
     float *all = memory(laps->room, sizeof(float));

@@ -2,10 +2,11 @@
 /*
  * mpi_dht.c: examples/dht over MPI, for comparison.
  *
- * --by=atomics: all parts are in a window. An insert takes a slot by MPI_Compare_and_swap of its key, goes on to the next one
- * if another key is there, and puts the value; a lookup gets one slot after the other. The owner does nothing.
- * --by=send: batches to the owner as in examples/dht, by MPI_Isend out of a few buffers for each peer; what comes in is
- * found by MPI_Improbe.
+ * --by=atomics: all parts are in a window. An insert takes a slot by MPI_Compare_and_swap of its
+ * key, goes on to the next one if another key is there, and puts the value; a lookup gets one slot
+ * after the other. The owner does nothing.
+ * --by=send: batches to the owner as in examples/dht, by MPI_Isend out of a few buffers for each
+ * peer; what comes in is found by MPI_Improbe.
  */
 #include <mpi.h>
 #include <sched.h>
@@ -28,7 +29,7 @@ static struct dht_options options = DHT_OPTIONS_DEFAULT;
 static int by;
 static bool by_send;
 
-/* Messages to a peer: a ring of buffers. If all are in flight, the sender waits for the oldest one. */
+/* Messages to a peer: a ring of buffers. If all are in flight, the sender waits for the oldest. */
 struct sender {
     uint64_t *buffer[MESSAGES];
     MPI_Request request[MESSAGES];

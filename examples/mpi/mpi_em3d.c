@@ -2,9 +2,10 @@
 /*
  * mpi_em3d.c: examples/em3d over MPI, for comparison.
  *
- * Graph, kernel and order are the same. With --by=send values are collected into a buffer that MPI_Isend sends; receives
- * are posted a phase ahead. With --by=put they are collected into a buffer, go by MPI_Put into a box of the neighbour,
- * and a flag follows. The box of a phase is free again when the neighbour's values of the other phase have arrived.
+ * Graph, kernel and order are the same. With --by=send values are collected into a buffer that
+ * MPI_Isend sends; receives are posted a phase ahead. With --by=put they are collected into a
+ * buffer, go by MPI_Put into a box of the neighbour, and a flag follows. The box of a phase is free
+ * again when the neighbour's values of the other phase have arrived.
  */
 #include <mpi.h>
 #include <stdio.h>

@@ -2,9 +2,10 @@
 /*
  * mpi_heat2d.c: examples/heat2d over MPI, for comparison.
  *
- * Blocks, kernel and order of a step are the same. With --by=send halos go by MPI_Isend out of the grid (rows) or out of a
- * buffer into which they were computed (columns), and receives are posted a step ahead. With --by=put they go by MPI_Put
- * into one of two boxes of the neighbour, with a flag behind them; a neighbour whose halo has come has used the one before.
+ * Blocks, kernel and order of a step are the same. With --by=send halos go by MPI_Isend out of the
+ * grid (rows) or out of a buffer into which they were computed (columns), and receives are posted a
+ * step ahead. With --by=put they go by MPI_Put into one of two boxes of the neighbour, with a flag
+ * behind them; a neighbour whose halo has come has used the one before.
  */
 #include <mpi.h>
 #include <stdbool.h>
@@ -40,7 +41,10 @@ static const struct app_option option_table[] = {
     APP_END,
 };
 
-/* Halo k is the initial one (0), or that after step k; it is stored in box k % 2 of the side that it comes from. */
+/*
+ * Halo k is the initial one (0), or that after step k; it
+ * is stored in box k % 2 of the side that it comes from.
+ */
 static int box_of(int side, int k) { return side * 2 + k % 2; }
 
 static void receive_post(struct part *p, int k)

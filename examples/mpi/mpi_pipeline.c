@@ -2,8 +2,9 @@
 /*
  * mpi_pipeline.c: examples/pipeline over MPI, for comparison.
  *
- * --by=send: MPI_Isend out of --window buffers, into as many posted receives. --by=put: MPI_Put into one of --window boxes of
- * the next stage, with a flag; a flag the other way gives the box back.
+ * --by=send: MPI_Isend out of --window buffers, into as many posted receives. --by=put: MPI_Put
+ * into one of --window boxes of the next stage, with a flag; a flag the other way gives the box
+ * back.
  */
 #include <mpi.h>
 #include <stdio.h>

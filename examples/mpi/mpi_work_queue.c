@@ -2,9 +2,10 @@
 /*
  * mpi_work_queue.c: examples/work_queue over MPI, for comparison.
  *
- * --by=atomics: the counter is in rank 0's window, and a claim is MPI_Fetch_and_op and MPI_Win_flush. --by=send: rank 0 hands
- * out tasks, and works itself while there is no request; the others request their next tasks before they start on the
- * current ones, so that they wait as little as possible.
+ * --by=atomics: the counter is in rank 0's window, and a claim is MPI_Fetch_and_op and
+ * MPI_Win_flush. --by=send: rank 0 hands out tasks, and works itself while there is no request; the
+ * others request their next tasks before they start on the current ones, so that they wait as
+ * little as possible.
  */
 #include <mpi.h>
 #include <stdbool.h>

@@ -2,10 +2,11 @@
 /*
  * notify.h: how a one-sided MPI program notifies its peer of new data.
  *
- * A box is a part of every process's window: a flag with a cache line of its own, followed by data. The writer puts the data,
- * flushes, puts the flag, flushes; the reader polls the flag in its own memory, with MPI_Win_sync as the standard requires.
- * With more processes than processors, or if Open MPI is set to do so (mpi_yield_when_idle), a poll yields the processor
- * now and then, as Open MPI's own waits do.
+ * A box is a part of every process's window: a flag with a cache line of its own, followed by data.
+ * The writer puts the data, flushes, puts the flag, flushes; the reader polls the flag in its own
+ * memory, with MPI_Win_sync as the standard requires. With more processes than processors, or if
+ * Open MPI is set to do so (mpi_yield_when_idle), a poll yields the processor now and then, as Open
+ * MPI's own waits do.
  */
 #ifndef EXAMPLES_MPI_NOTIFY_H
 #define EXAMPLES_MPI_NOTIFY_H
