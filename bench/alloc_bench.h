@@ -99,7 +99,7 @@ struct allocator {
     const char *name;
     enum allocator_kind kind;
     /* both are called through a pointer, as a call into a shared library is */
-    int (*vmem_alloc)(rvmem_t vmem, size_t size, raddr_t *d);
+    raddr_t (*vmem_alloc)(rvmem_t vmem, size_t size);
     int (*vmem_free)(rvmem_t vmem, raddr_t d);
     void *(*vmem_ptr)(rvmem_t vmem, raddr_t d);
     void *(*malloc)(size_t size);
@@ -131,11 +131,7 @@ void allocator_close(struct allocator *a);
 
 INLINE void *allocator_take(const struct allocator *a, enum allocator_kind kind, size_t size)
 {
-    raddr_t d;
-
-    if (kind != KIND_VMEM)
-        return a->malloc(size);
-    return a->vmem_alloc(a->vmem, size, &d) == R_SUCCESS ? (void *)d : NULL;
+    return kind == KIND_VMEM ? (void *)a->vmem_alloc(a->vmem, size) : a->malloc(size);
 }
 
 INLINE void allocator_give(const struct allocator *a, enum allocator_kind kind, void *handle)

@@ -49,12 +49,7 @@ typedef void *(*take_fn)(size_t size);
 typedef void (*give_fn)(void *handle);
 typedef void *(*memory_fn)(void *handle);
 
-static void *ours_take(size_t size)
-{
-    raddr_t d;
-
-    return rvmem_alloc(vmem, size, &d) == R_SUCCESS ? d : NULL;
-}
+static void *ours_take(size_t size) { return rvmem_alloc(vmem, size); }
 static void ours_give(void *handle) { rvmem_free(vmem, handle); }
 static void *ours_memory(void *handle) { return rvmem_mem(vmem, handle); }
 static void *libc_take(size_t size) { return libc_malloc(size); }

@@ -158,11 +158,10 @@ static struct buffer *buffer_new(struct pool *p, size_t bytes)
     struct buffer *b = malloc(sizeof(*b));
     uint64_t waits = 0;
     rvmem_stats_t st;
-    int rc;
 
     HOLDS(b != NULL);
-    while ((rc = rvmem_alloc(p->vmem, bytes, &b->d)) != R_SUCCESS) {
-        HOLDS(rc == -ENOMEM); /* no request is larger than a range */
+    while ((b->d = rvmem_alloc(p->vmem, bytes)) == ADDR_NULL) {
+        HOLDS(errno == ENOMEM); /* no request is larger than a range */
         if (waits++ == 0) {
             HOLDS(rvmem_stats(p->vmem, &st) == R_SUCCESS && st.largest < bytes);
             p->waited++;
@@ -361,8 +360,9 @@ static void expect_empty(struct pool *p)
     HOLDS(w.live == 0 && w.free_blocks == (uint64_t)p->dev->ranges);
     if (p->dev->ranges > 1 && p->dev->range[1].bytes > most)
         most = p->dev->range[1].bytes;
-    HOLDS(rvmem_alloc(p->vmem, most, &d) == R_SUCCESS && rvmem_free(p->vmem, d) == R_SUCCESS);
-    HOLDS(rvmem_alloc(p->vmem, most + 1, &d) == -EMSGSIZE);
+    d = rvmem_alloc(p->vmem, most);
+    HOLDS(d != ADDR_NULL && rvmem_free(p->vmem, d) == R_SUCCESS);
+    HOLDS(rvmem_alloc(p->vmem, most + 1) == ADDR_NULL && errno == EMSGSIZE);
 }
 
 static void run(int fit)

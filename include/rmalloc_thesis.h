@@ -289,11 +289,7 @@ static inline int rdma_vmem_destroy(rdma_vmem_t *v)
 
 static inline raddr_t rdmalloc(rdma_vmem_t *v, uint64_t bytes)
 {
-    raddr_t d;
-
-    if (v->vmem == NULL)
-        return rthesis_alloc(v->ch, bytes);
-    return rvmem_alloc(v->vmem, bytes, &d) == R_SUCCESS ? d : ADDR_NULL;
+    return v->vmem == NULL ? rthesis_alloc(v->ch, bytes) : rvmem_alloc(v->vmem, bytes);
 }
 
 /* Printed with the result raddr_t: ADDR_NULL when d is free, else d. */

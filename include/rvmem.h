@@ -70,8 +70,8 @@ int rvmem_create(rvmem_t *vmem, const rvmem_config_t *cfg, size_t size);
 /* Destroys the allocator; all descriptors are invalid afterwards. */
 int rvmem_destroy(rvmem_t vmem);
 
-/* Allocates bytes. -ENOMEM: no free block is large enough now; -EMSGSIZE: none can ever be. */
-int rvmem_alloc(rvmem_t vmem, size_t bytes, raddr_t *d);
+/* Allocates bytes. ADDR_NULL, and errno ENOMEM: no free block is large enough now; EMSGSIZE: none can ever be. */
+raddr_t rvmem_alloc(rvmem_t vmem, size_t bytes);
 
 /* Frees a block. */
 int rvmem_free(rvmem_t vmem, raddr_t d);

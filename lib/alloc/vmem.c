@@ -150,26 +150,28 @@ static int vmem_refuse_misuse(const struct heap *h, const struct rdesc *d, const
 /*
  * Why there is no block. A heap reports -EAGAIN where a request fits later, since its users wait.
  */
-static NOINLINE int vmem_no_block(const struct heap *h)
+static NOINLINE raddr_t vmem_no_block(const struct heap *h)
 {
-    return h->error == -EAGAIN ? -ENOMEM : h->error;
+    errno = h->error == -EAGAIN ? ENOMEM : -h->error;
+    return ADDR_NULL;
 }
 
-static NOINLINE int vmem_alloc_checked(struct heap *h, size_t size, raddr_t *out)
+static NOINLINE raddr_t vmem_alloc_checked(struct heap *h, size_t size)
 {
     struct rdesc *d;
     int error;
 
-    if (h == NULL || out == NULL)
-        return -EINVAL;
+    if (h == NULL) {
+        errno = EINVAL;
+        return ADDR_NULL;
+    }
     d = heap_alloc(h, size);
     error = vmem_check_after(h, "rvmem_alloc");
-    if (error != 0)
-        return error;
-    if (d == NULL)
-        return vmem_no_block(h);
-    *out = d;
-    return 0;
+    if (error != 0) {
+        errno = -error;
+        return ADDR_NULL;
+    }
+    return d != NULL ? d : vmem_no_block(h);
 }
 
 static NOINLINE int vmem_free_checked(struct heap *h, raddr_t d)
@@ -196,14 +198,11 @@ static NOINLINE void *vmem_ptr_checked(const struct heap *h, raddr_t d)
 }
 
 /* The heuristics other than next-fit: out of line, so that next-fit stays short. */
-static NOINLINE int vmem_alloc_from_tree(struct heap *h, size_t size, raddr_t *out)
+static NOINLINE raddr_t vmem_alloc_from_tree(struct heap *h, size_t size)
 {
     struct rdesc *d = tree_fit_alloc(h, size);
 
-    if (UNLIKELY(d == NULL))
-        return vmem_no_block(h);
-    *out = d;
-    return 0;
+    return LIKELY(d != NULL) ? d : vmem_no_block(h);
 }
 
 static NOINLINE int vmem_free_to_tree(struct heap *h, raddr_t d)
@@ -212,19 +211,16 @@ static NOINLINE int vmem_free_to_tree(struct heap *h, raddr_t d)
     return 0;
 }
 
-int rvmem_alloc(rvmem_t vmem, size_t bytes, raddr_t *d)
+raddr_t rvmem_alloc(rvmem_t vmem, size_t bytes)
 {
     struct heap *h = vmem_heap_of(vmem);
-    struct rdesc *block;
+    struct rdesc *d;
 
-    if (UNLIKELY(h == NULL || d == NULL || h->way != HEAP_NEXT_FIT))
-        return h != NULL && d != NULL && h->way == HEAP_TREE_FIT ? vmem_alloc_from_tree(h, bytes, d)
-                                                                 : vmem_alloc_checked(h, bytes, d);
-    block = next_fit_alloc(h, bytes);
-    if (UNLIKELY(block == NULL))
-        return vmem_no_block(h);
-    *d = block;
-    return 0;
+    if (UNLIKELY(h == NULL || h->way != HEAP_NEXT_FIT))
+        return h != NULL && h->way == HEAP_TREE_FIT ? vmem_alloc_from_tree(h, bytes)
+                                                    : vmem_alloc_checked(h, bytes);
+    d = next_fit_alloc(h, bytes);
+    return LIKELY(d != NULL) ? d : vmem_no_block(h);
 }
 
 int rvmem_free(rvmem_t vmem, raddr_t d)

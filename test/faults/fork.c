@@ -107,7 +107,7 @@ static void child(int number)
     refused("rclose", rclose(out), -ENOTCONN);
     refused("rexit", rexit(), -ENOTCONN);
     refused("rinit", rinit(NULL, NULL), -EALREADY);
-    if (rvmem_create(&vmem, &vmem_cfg) != 0 || rvmem_alloc(vmem, 100, &d) != 0 ||
+    if (rvmem_create(&vmem, &vmem_cfg) != 0 || (d = rvmem_alloc(vmem, 100)) == ADDR_NULL ||
         rvmem_mem(vmem, d) == NULL || rvmem_free(vmem, d) != 0 || rvmem_destroy(vmem) != 0) {
         printf("FAILED in a child: the allocator by itself\n");
         failed_calls++;

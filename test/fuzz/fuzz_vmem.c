@@ -8,7 +8,6 @@
  */
 #include "../unit/heap_model.h"
 #include "input.h"
-#include "test/lib/vmem.h"
 #include <rvmem.h>
 
 #include <errno.h>
@@ -223,7 +222,7 @@ static void alloc(struct instance *i, size_t size)
     if (error == -EAGAIN)
         error = -ENOMEM; /* a stand-alone instance cannot wait for a reader */
     errno = 0;
-    d = vmem_take(i->vmem, size);
+    d = rvmem_alloc(i->vmem, size);
     if (d == ADDR_NULL) {
         MODEL_CHECK(i, errno == -error || (either && errno == ENOBUFS));
         m->failures++;
@@ -312,7 +311,7 @@ static void call_wrongly(struct instance *i)
 
     MODEL_CHECK(i, rvmem_create(NULL, NULL) == -EINVAL);
     MODEL_CHECK(i, rvmem_destroy(NULL) == -EINVAL);
-    MODEL_CHECK(i, vmem_take(NULL, 1) == ADDR_NULL && errno == EINVAL);
+    MODEL_CHECK(i, rvmem_alloc(NULL, 1) == ADDR_NULL && errno == EINVAL);
     MODEL_CHECK(i, rvmem_stats(NULL, &stats) == -EINVAL && rvmem_stats(i->vmem, NULL) == -EINVAL);
     MODEL_CHECK(i, rvmem_check(NULL) == -EINVAL);
     MODEL_CHECK(i, rvmem_grow(NULL, NULL, 1) == -EINVAL);

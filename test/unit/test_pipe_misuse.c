@@ -492,7 +492,7 @@ static int in_child(const struct pair *p, raddr_t held, raddr_t mine)
     if (network_barrier() != -ENOTCONN || network_allgather(&byte, 1, &all) != -ENOTCONN ||
         network_send(0, &byte, 1) != -ENOTCONN || network_recv(0, &byte, 1) != -ENOTCONN)
         return 4;
-    if (rvmem_create(&vmem, &vmem_cfg) != R_SUCCESS || rvmem_alloc(vmem, 1000, &d) != R_SUCCESS ||
+    if (rvmem_create(&vmem, &vmem_cfg) != R_SUCCESS || (d = rvmem_alloc(vmem, 1000)) == ADDR_NULL ||
         rvmem_destroy(vmem) != R_SUCCESS)
         return 5;
     return 0;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The allocator by itself, as rvmem_create(3), vmem_take(3), rvmem_free(3), rvmem_mem(3) specify it, through their
+ * The allocator by itself, as rvmem_create(3), rvmem_alloc(3), rvmem_free(3), rvmem_mem(3) specify it, through their
  * short names. Only the tests of damage look inside.
  */
-#include "test/lib/vmem.h"
 #include <rvmem.h>
 #include <rmalloc.h>
 
@@ -133,7 +132,7 @@ static void zero_is_the_default(void **state)
     assert_int_equal(rvmem_create(&v, &cfg), 0);
     assert_int_equal(rvmem_stats(v, &st), 0);
     assert_int_equal(st.bytes, 1 << 20);
-    assert_true(vmem_take(v, 1) != ADDR_NULL);
+    assert_true(rvmem_alloc(v, 1) != ADDR_NULL);
     assert_int_equal(rvmem_stats(v, &st), 0);
     assert_int_equal(st.bytes_used, 64);
     assert_int_equal(rvmem_destroy(v), 0);
@@ -197,7 +196,7 @@ static void memory_can_be_written_to_the_last_byte(void **state)
     for (unsigned i = 0; i < N; i++) {
         char *p;
 
-        d[i] = vmem_take(v, sizes[i]);
+        d[i] = rvmem_alloc(v, sizes[i]);
         assert_true(d[i] != ADDR_NULL);
         p = rvmem_mem(v, d[i]);
         assert_non_null(p);
@@ -228,12 +227,12 @@ static void a_buffer_of_any_size_is_used_whole_and_not_exceeded(void **state)
 
         assert_int_equal(posix_memalign((void **)&buffer, UNIT, bytes), 0); /* ASan: to the byte */
         v = create(buffer, bytes);
-        d = vmem_take(v, bytes);
+        d = rvmem_alloc(v, bytes);
         assert_true(d != ADDR_NULL);
         memset(rvmem_mem(v, d), 1, bytes);
         assert_int_equal(rvmem_free(v, d), 0);
         for (size_t want = UNIT; want > 0; want--)
-            while ((d = vmem_take(v, want)) != ADDR_NULL) {
+            while ((d = rvmem_alloc(v, want)) != ADDR_NULL) {
                 memset(rvmem_mem(v, d), 2, want);
                 sum += want;
             }
@@ -246,7 +245,7 @@ static void a_buffer_of_any_size_is_used_whole_and_not_exceeded(void **state)
 static void assert_no_block(rvmem_t v, size_t size, int error)
 {
     errno = 0;
-    assert_true(vmem_take(v, size) == ADDR_NULL);
+    assert_true(rvmem_alloc(v, size) == ADDR_NULL);
     assert_int_equal(errno, error);
 }
 
@@ -261,12 +260,12 @@ static void errno_says_why_there_is_no_block(void **state)
     assert_int_equal(rvmem_create(&v, &cfg), 0);
     assert_no_block(v, 10 * UNIT + 1, EMSGSIZE);
     assert_no_block(v, SIZE_MAX, EMSGSIZE);
-    d = vmem_take(v, 5 * UNIT);
+    d = rvmem_alloc(v, 5 * UNIT);
     assert_no_block(v, 6 * UNIT, ENOMEM);
-    assert_true(vmem_take(v, 1) != ADDR_NULL);
+    assert_true(rvmem_alloc(v, 1) != ADDR_NULL);
     assert_no_block(v, 1, ENOBUFS);
     assert_int_equal(rvmem_free(v, d), 0);
-    assert_true(vmem_take(v, 5 * UNIT) != ADDR_NULL);
+    assert_true(rvmem_alloc(v, 5 * UNIT) != ADDR_NULL);
     assert_no_block(NULL, 1, EINVAL);
     rvmem_destroy(v);
 }
@@ -274,7 +273,7 @@ static void errno_says_why_there_is_no_block(void **state)
 static void a_range_that_is_not_mapped_has_offsets_and_no_memory(void **state)
 {
     rvmem_t v = create(NULL, UINT64_C(1) << 36); /* more than there is */
-    raddr_t a = vmem_take(v, UINT64_C(1) << 35), b = vmem_take(v, 1);
+    raddr_t a = rvmem_alloc(v, UINT64_C(1) << 35), b = rvmem_alloc(v, 1);
 
     (void)state;
     assert_int_equal(rvmem_offset(v, a), 0);
@@ -289,13 +288,13 @@ static void statistics_are_filled_in(void **state)
 {
     rvmem_t v = create(NULL, 10 * UNIT);
     rvmem_stats_t s;
-    raddr_t a = vmem_take(v, 1), b = vmem_take(v, 2 * UNIT);
+    raddr_t a = rvmem_alloc(v, 1), b = rvmem_alloc(v, 2 * UNIT);
 
     (void)state;
     assert_true(a != ADDR_NULL);
     memset(&s, 0xff, sizeof(s));
     assert_no_block(v, 8 * UNIT, ENOMEM);
-    assert_true(vmem_take(v, 1) != ADDR_NULL);
+    assert_true(rvmem_alloc(v, 1) != ADDR_NULL);
     assert_int_equal(rvmem_free(v, b), 0);
     assert_int_equal(rvmem_stats(v, &s), 0);
     assert_int_equal(s.bytes, 10 * UNIT);
@@ -318,8 +317,8 @@ static void a_block_is_filled_and_tells_its_size(void **state)
     static const char text[] = "what is copied, and not a byte more";
     char *buffer = aligned_alloc(UNIT, 4096);
     rvmem_t v = create(buffer, 4096), shadow = create(NULL, 4096);
-    raddr_t d = vmem_take(v, sizeof(text)), none = vmem_take(v, 0),
-            s = vmem_take(shadow, sizeof(text));
+    raddr_t d = rvmem_alloc(v, sizeof(text)), none = rvmem_alloc(v, 0),
+            s = rvmem_alloc(shadow, sizeof(text));
 
     (void)state;
     memset(buffer, 'x', 4096);
@@ -354,8 +353,8 @@ static void a_range_grows(void **state)
     assert_int_equal(rvmem_grow(v, second, 0), -EINVAL);
     assert_int_equal(rvmem_grow(v, second + 1, UNIT), -EINVAL);
     assert_int_equal(rvmem_grow(v, second, 4 * UNIT), 0);
-    b = vmem_take(v, 4 * UNIT);
-    a = vmem_take(v, UNIT + 1);
+    b = rvmem_alloc(v, 4 * UNIT);
+    a = rvmem_alloc(v, UNIT + 1);
     assert_int_equal(rvmem_offset(v, a), 0);
     assert_int_equal(rvmem_offset(v, b), 2 * UNIT);
     assert_ptr_equal(rvmem_mem(v, a), first);
@@ -383,8 +382,8 @@ static void a_walk_ends_where_a_visitor_ends_it(void **state)
     (void)state;
     assert_int_equal(rvmem_walk(v, count, &sum), 0);
     assert_int_equal(sum, 10 * UNIT);
-    assert_true(vmem_take(v, UNIT) != ADDR_NULL);
-    assert_true(vmem_take(v, 77) != ADDR_NULL);
+    assert_true(rvmem_alloc(v, UNIT) != ADDR_NULL);
+    assert_true(rvmem_alloc(v, 77) != ADDR_NULL);
     sum = 0;
     assert_int_equal(rvmem_walk(v, count, &sum), 7);
     assert_int_equal(sum, 3 * UNIT);
@@ -398,7 +397,7 @@ static void a_dump_shows_what_there_is(void **state)
     static const char *const names[] = {"next-fit", "first-fit", "best-fit", "worst-fit",
                                         "random-fit"};
     rvmem_t v = create(NULL, 100 * UNIT);
-    raddr_t a = vmem_take(v, 40 * UNIT), b = vmem_take(v, 2 * UNIT - 3);
+    raddr_t a = rvmem_alloc(v, 40 * UNIT), b = rvmem_alloc(v, 2 * UNIT - 3);
     char text[8192];
     FILE *to = tmpfile(), *full = fopen("/dev/full", "w");
     size_t n;
@@ -449,8 +448,8 @@ static void misuse_is_detected_and_does_no_harm(void **state)
 {
     char *buffer = aligned_alloc(UNIT, 4096);
     rvmem_t v = create(buffer, 4096), other = create(NULL, 4096);
-    raddr_t a = vmem_take(v, 1), b = vmem_take(v, 1), c = vmem_take(v, 1), d = vmem_take(v, 1),
-            foreign = vmem_take(other, 1);
+    raddr_t a = rvmem_alloc(v, 1), b = rvmem_alloc(v, 1), c = rvmem_alloc(v, 1),
+            d = rvmem_alloc(v, 1), foreign = rvmem_alloc(other, 1);
     rvmem_stats_t s;
 
     (void)state;
@@ -489,7 +488,7 @@ static struct heap *inside(rvmem_t v) { return (struct heap *)(void *)v; }
 static void the_check_logs_a_sentence(void **state)
 {
     rvmem_t v = create(NULL, 4096);
-    raddr_t a = vmem_take(v, 100);
+    raddr_t a = rvmem_alloc(v, 100);
 
     (void)state;
     listen_begin();
@@ -529,7 +528,7 @@ static int debug_off(void **state)
 static void debugging_finds_damage_at_the_next_operation(void **state)
 {
     rvmem_t v = create(NULL, 4096);
-    raddr_t a = vmem_take(v, 100), b = vmem_take(v, 100);
+    raddr_t a = rvmem_alloc(v, 100), b = rvmem_alloc(v, 100);
     struct rdesc *lost = inside(v)->pool.free;
 
     (void)state;
@@ -549,7 +548,7 @@ static void debugging_finds_damage_at_the_next_operation(void **state)
 static void debugging_tells_every_misuse(void **state)
 {
     rvmem_t v = create(NULL, 4096), other = create(NULL, 4096);
-    raddr_t a = vmem_take(v, 100), b = vmem_take(v, 1), foreign = vmem_take(other, 1);
+    raddr_t a = rvmem_alloc(v, 100), b = rvmem_alloc(v, 1), foreign = rvmem_alloc(other, 1);
     static char nonsense[256];
 
     (void)state;
@@ -599,7 +598,7 @@ static void debugging_changes_no_result(void **state)
 
         if (*slot != ADDR_NULL)
             assert_int_equal(rvmem_free(v, *slot), 0);
-        *slot = vmem_take(v, i * 37 % 500);
+        *slot = rvmem_alloc(v, i * 37 % 500);
         if (*slot == ADDR_NULL) {
             assert_int_equal(errno, ENOMEM);
             refused++;

@@ -157,7 +157,6 @@ noinst_HEADERS = \
 	test/unit/next_fit_heap.h \
 	test/lib/pair.h \
 	test/lib/ranks.h \
-	test/lib/vmem.h \
 	test/unit/region_pair.h \
 	test/unit/reclaim_pair.h \
 	test/unit/tree_fit_heap.h
