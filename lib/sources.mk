@@ -249,7 +249,6 @@ rpipe_sources = \
 	lib/rpipe/end/connector.h \
 	lib/rpipe/end/debug_check.c \
 	lib/rpipe/end/debug_check.h \
-	lib/rpipe/end/end.h \
 	lib/rpipe/end/end_pool.c \
 	lib/rpipe/end/end_pool.h \
 	lib/rpipe/end/error.c \

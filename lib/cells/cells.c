@@ -13,10 +13,15 @@
 
 #include "rpipe/connect/close.h"
 #include "rpipe/connect/handshake.h"
-#include "rpipe/end/area.h"
 #include "rpipe/data/path_remote.h"
-#include "util/settings.h"
+#include "rpipe/end/area.h"
+#include "rpipe/end/call.h"
+#include "rpipe/end/config.h"
+#include "rpipe/end/connector.h"
+#include "rpipe/end/error.h"
+
 #include "util/failpoint.h"
+#include "util/settings.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -12,7 +12,8 @@
 #ifndef CELLS_CELLS_H
 #define CELLS_CELLS_H
 
-#include "rpipe/end/end.h"
+#include "btl/btl.h"
+#include "rpipe/end/rch.h"
 #include "rpipe/end/feature.h"
 #include "util/error.h"
 

@@ -12,7 +12,9 @@
 #include "rpipe/connect/close.h"
 #include "rpipe/connect/open.h"
 #include "rpipe/end/call.h"
-#include "rpipe/end/end.h"
+#include "rpipe/end/config.h"
+#include "rpipe/end/error.h"
+#include "rpipe/end/job_state.h"
 #include "util/sized.h"
 
 #include <errno.h>

@@ -7,6 +7,10 @@
  */
 #include "cells/cells.h"
 
+#include "rpipe/end/config.h"
+#include "rpipe/end/message.h"
+#include "rpipe/end/state.h"
+
 #include "control/control.h"
 #include "util/failpoint.h"
 

@@ -10,7 +10,9 @@
  */
 #include "byzantine.h"
 
-#include "rpipe/end/end.h"
+#include "rpipe/end/config.h"
+#include "rpipe/end/rch.h"
+#include "util/clock.h"
 #include "test/lib/cells.h"
 
 #include <signal.h>

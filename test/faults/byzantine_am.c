@@ -7,7 +7,7 @@
 #include "random_am.h"
 
 #include "am/am.h"
-#include "rpipe/end/end.h"
+#include "rpipe/end/rch.h"
 
 #include <ram.h>
 

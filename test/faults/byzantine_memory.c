@@ -8,7 +8,8 @@
  */
 #include "byzantine.h"
 
-#include "rpipe/end/end.h"
+#include "rpipe/end/config.h"
+#include "rpipe/end/rch.h"
 #include "cells/cells.h"
 #include "rpipe/connect/handshake.h"
 #include "rpipe/data/path_remote.h"

@@ -7,7 +7,8 @@
 
 #include "control/control.h"
 #include "observe/record/trace_clock.h"
-#include "rpipe/end/end.h"
+#include "rpipe/end/message.h"
+#include "rpipe/end/rch.h"
 #include "rpipe/connect/handshake.h"
 
 #include <fcntl.h>

@@ -5,7 +5,8 @@
  */
 #include "byzantine.h"
 
-#include "rpipe/end/end.h"
+#include "rpipe/end/config.h"
+#include "rpipe/end/rch.h"
 #include "rpipe/data/path_remote.h"
 
 #define BYTES_MOST 300

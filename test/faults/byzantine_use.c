@@ -9,7 +9,7 @@
 #include <rinfo.h>
 #include <rpipe.h>
 
-#include "rpipe/end/end.h"
+#include "rpipe/end/rch.h"
 #include "test/lib/cells.h"
 
 /* ---- what calls may give ---- */

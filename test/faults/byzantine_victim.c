@@ -7,7 +7,6 @@
  */
 #include "byzantine.h"
 
-#include "rpipe/end/end.h"
 #include "rpipe/connect/handshake.h"
 
 #include <dirent.h>

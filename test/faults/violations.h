@@ -23,7 +23,9 @@
 
 #include "control/control.h"
 #include "rpipe/connect/handshake.h"
-#include "rpipe/end/end.h"
+#include "rpipe/end/config.h"
+#include "rpipe/end/message.h"
+#include "rpipe/end/rch.h"
 
 #define SLOTS 8
 #define HEAP 4096

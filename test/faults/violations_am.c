@@ -9,7 +9,7 @@
 #include "random_am.h"
 
 #include "am/am.h"
-#include "rpipe/end/end.h"
+#include "rpipe/end/state.h"
 
 #define CREDITS 4
 #define REQUEST_BYTES 16384

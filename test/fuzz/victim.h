@@ -9,7 +9,7 @@
 
 #include "input.h"
 
-#include "rpipe/end/end.h"
+#include "rpipe/end/rch.h"
 #include "test/lib/cells.h"
 
 #define VICTIM_HEAP 4096

@@ -9,7 +9,6 @@
 #include "observe/record/publish.h"
 #include "observe/report/observe_file.h"
 #include "util/clock.h"
-#include "rpipe/end/end.h"
 #include "test/lib/counts.h"
 #include <rpipe.h>
 

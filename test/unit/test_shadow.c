@@ -8,7 +8,7 @@
  *
  *     test_shadow [OPERATIONS [SEED]]       of each combination; millions if you like
  */
-#include "rpipe/end/end.h" /* before cmocka, which has a `fail` of its own */
+#include "rpipe/end/debug_check.h"
 
 #include "test/lib/pair.h"
 

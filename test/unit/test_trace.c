@@ -7,7 +7,6 @@
 #include "test/lib/random.h"
 #include "observe/record/trace_file.h"
 #include "util/clock.h"
-#include "rpipe/end/end.h"
 #include <rpipe.h>
 
 #include <errno.h>
