@@ -45,7 +45,7 @@ static bool vmem_debugging(void) { return setting_number(SET_DEBUG) != 0; }
 static int vmem_resolve(const rvmem_config_t *cfg, size_t size, struct heap_config *hc,
                         struct error *err)
 {
-    rvmem_config_t c = {0};
+    rvmem_config_t c;
     int rc;
 
     if (cfg == NULL)

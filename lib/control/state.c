@@ -31,13 +31,13 @@ struct peer *state_peer(int number)
     return number >= 0 && number < control.size ? &control.peers[number] : NULL;
 }
 
-const char *control_peer_name(int number)
+const char *control_peer_name(int peer)
 {
     static _Thread_local char names[2][24];
     static _Thread_local unsigned which;
     char *name = names[which++ % 2];
 
-    (void)snprintf(name, sizeof(names[0]), "rank %d", number);
+    (void)snprintf(name, sizeof(names[0]), "rank %d", peer);
     return name;
 }
 

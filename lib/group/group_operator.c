@@ -110,9 +110,9 @@ int group_operator(size_t count, rgroup_type_t type, rgroup_op_t op, rgroup_func
 
 int rgroup_combine(void *into, const void *from, size_t count, rgroup_type_t type, rgroup_op_t op)
 {
-    rgroup_function_t function;
+    rgroup_function_t function = NULL;
     struct call call;
-    size_t bytes;
+    size_t bytes = 0;
     int rc;
 
     call_enter(&call, "rgroup_combine");

@@ -22,6 +22,7 @@ static inline int sized_copy(void *to, size_t known, const void *from, size_t si
 {
     const unsigned char *bytes = (const unsigned char *)from;
 
+    memset(to, 0, known); /* also for a caller that goes on after an error */
     if (size < known)
         return error_set(err, -EINVAL, "size is %zu; it must be at least %zu", size, known);
     for (size_t i = known; i < size; i++)

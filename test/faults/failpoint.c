@@ -95,15 +95,15 @@ void step_arm(struct step_table *t, struct board *board, int rank, unsigned numb
 }
 
 /* Any thread. A signal that a process sends to itself has come when kill(2) returns, at the latest. */
-void failpoint_reached(const struct failpoint *step)
+void failpoint_reached(const struct failpoint *failpoint)
 {
     struct step_table *t = armed.table;
     uint32_t n;
 
     if (t == NULL)
         return;
-    n = atomic_fetch_add(&t->count[armed.rank][step->number], 1) + 1;
-    if (step->number != armed.number || n != armed.nth)
+    n = atomic_fetch_add(&t->count[armed.rank][failpoint->number], 1) + 1;
+    if (failpoint->number != armed.number || n != armed.nth)
         return;
     if (armed.sig == SIGKILL)
         atomic_store(&armed.board->killed, clock_now());

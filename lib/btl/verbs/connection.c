@@ -182,7 +182,7 @@ int verbs_connection_connect(struct btl_connection *connection, const struct btl
                              struct error *err)
 {
     struct btl *btl = connection->btl;
-    struct wire_address w;
+    struct wire_address w = {0};
     int rc;
 
     if (verbs_check_fork(btl, err) != 0)
