@@ -119,7 +119,7 @@ int rgroup_combine(void *into, const void *from, size_t count, rgroup_type_t typ
     rc = group_operator(count, type, op, &function, &bytes);
     if (rc == 0 && bytes > 0 && (into == NULL || from == NULL))
         rc = call_error(NULL, -EINVAL, "%s is NULL", into == NULL ? "into" : "from");
-    if (rc == 0)
+    if (rc == 0 && function != NULL)
         function(into, from, bytes, NULL);
     return call_end(&call, rc);
 }
