@@ -102,7 +102,7 @@ typedef struct rinfo_row {
     int from;     /* writer */
     int to;       /* reader */
     uint32_t incarnation;    /* how often the end has opened this pipe */
-    uint64_t context;        /* context */
+    uint64_t context;        /* context; bit 61: of active messages; bit 62 alone: of cells */
     uint64_t open;           /* process: ends open now */
     uint64_t opened;         /* process: ends opened since rinit */
     uint64_t age_ns;         /* process: ns since rinit */
