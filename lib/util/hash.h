@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hash.h: table from 64-bit keys to pointers.
+ * hash.h: table from 64-bit keys to pointers, and a hash of bytes.
  *
  * Open addressing with linear probing, at most three quarters full, removal by shifting back (no
  * tombstones). Invariant: between the home of a key and its place no slot is empty. A value is
@@ -26,5 +26,17 @@ void *hash_remove(struct hash *h, uint64_t key);         /* the value that was t
 /* Steps through all values: start with *cursor 0; NULL at the end. The table must not change
  * meanwhile. */
 void *hash_next(const struct hash *h, size_t *cursor);
+
+#define HASH_BASIS UINT64_C(0xcbf29ce484222325)
+
+/* FNV-1a of these bytes, with another basis another hash. */
+static inline uint64_t hash_bytes(uint64_t basis, const void *bytes, size_t n)
+{
+    const unsigned char *byte = bytes;
+
+    for (size_t i = 0; i < n; i++)
+        basis = (basis ^ byte[i]) * UINT64_C(0x100000001b3);
+    return basis;
+}
 
 #endif

@@ -14,7 +14,6 @@ static enum log_level log_current = LOG_WARN;
 static int log_own_rank = -1;
 
 void log_set_level(enum log_level level) { log_current = level; }
-enum log_level log_get_level(void) { return log_current; }
 void log_set_rank(int rank) { log_own_rank = rank; }
 
 void log_vline(enum log_level level, const char *format, va_list args)

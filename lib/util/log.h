@@ -15,7 +15,6 @@
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 void log_set_level(enum log_level level);
-enum log_level log_get_level(void);
 void log_set_rank(int rank); /* -1: not known */
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void log_vline(enum log_level level, const char *format, va_list args)

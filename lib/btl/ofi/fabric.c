@@ -12,6 +12,7 @@
  */
 #include "btl/ofi/fabric.h"
 
+#include "util/hash.h"
 #include "util/log.h"
 #include "util/text.h"
 
@@ -305,12 +306,7 @@ void fabric_close_domain(struct ofi_endpoint *e)
 
 static uint64_t fabric_address_hash(const struct btl_address *address, uint64_t probe)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325) + probe;
-    uint16_t i;
-
-    for (i = 0; i < address->bytes; i++)
-        hash = (hash ^ address->byte[i]) * UINT64_C(0x100000001b3);
-    return hash;
+    return hash_bytes(HASH_BASIS + probe, address->byte, address->bytes);
 }
 
 static bool fabric_same(const struct btl_address *a, const struct btl_address *b)

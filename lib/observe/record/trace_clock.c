@@ -17,6 +17,7 @@
 #include "observe/record/trace.h"
 #include "sync/wait.h"
 #include "util/clock.h"
+#include "util/hash.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -46,16 +47,13 @@ static struct {
     struct trace_sample best; /* since `querying`; at 0: none yet */
 } trace_clock_state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Hash (FNV-1a) of the name of the own clock; 0: unknown. */
+/* Hash of the name of the own clock; 0: unknown. */
 static uint64_t trace_clock_hash(void)
 {
-    uint64_t number = UINT64_C(0xcbf29ce484222325);
     char name[TRACE_CLOCK_BYTES];
 
     trace_clock_name(name, sizeof(name));
-    for (const char *c = name; *c != '\0'; c++)
-        number = (number ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
-    return *name != '\0' ? number : 0;
+    return *name != '\0' ? hash_bytes(HASH_BASIS, name, strlen(name)) : 0;
 }
 
 /* ---- querying: with the lock ---- */
