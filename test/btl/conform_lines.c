@@ -152,7 +152,7 @@ static void close_under_way(struct side *s)
 }
 
 /* The other end is closed before this one connects: no hang, no crash; and each failure has an error message. */
-static void connect_to_nobody(struct side *s)
+static void connect_to_no_peer(struct side *s)
 {
     const struct btl_ops *ops = s->backend->ops;
 
@@ -246,7 +246,7 @@ const struct test line_tests[] = {
     {"before a connection is up", before_it_is_up},
     {"memory of the program", adopted},
     {"connection_close with outstanding operations", close_under_way},
-    {"a connection without a peer", connect_to_nobody},
+    {"a connection without a peer", connect_to_no_peer},
     {"lines come and go", lines_come_and_go},
     {NULL, NULL},
 };

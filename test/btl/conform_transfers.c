@@ -342,7 +342,7 @@ static void flush_places(struct side *s)
 }
 
 /* What is accepted needs no further call, at neither end. */
-static void nobody_calls(struct side *s)
+static void no_further_call(struct side *s)
 {
     struct field f = field_open(s, 1, 2 * MIB, BTL_PEER_WRITES, 0);
     struct far source = far_alloc(s, 2, MIB, BTL_PEER_READS);
@@ -557,7 +557,7 @@ const struct test transfer_tests[] = {
     {"many gets at once", many_gets},
     {"many writes at once", many_writes},
     {"flush places", flush_places},
-    {"what is accepted needs no further call", nobody_calls},
+    {"what is accepted needs no further call", no_further_call},
     {"a long stream", long_stream},
     {"atomics", atomics},
     {"atomics at once", count_together},

@@ -137,7 +137,7 @@ static int fails(struct btl_connection *connection, const struct btl_transfer *t
     return rc;
 }
 
-static bool says(struct btl_connection *connection, enum ibv_wc_status status)
+static bool reports(struct btl_connection *connection, enum ibv_wc_status status)
 {
     struct error err = {""};
 
@@ -151,7 +151,7 @@ static void check_status(struct pair *p, int rc, enum ibv_wc_status status, int 
     if (p->dials->btl->limits.iwarp)
         REQUIRE(rc == expected || rc == -ECONNRESET, "%d", rc);
     else
-        REQUIRE(rc == expected && says(p->dials, status), "%d, not %d with \"%s\"", rc, expected,
+        REQUIRE(rc == expected && reports(p->dials, status), "%d, not %d with \"%s\"", rc, expected,
                 ibv_wc_status_str(status));
 }
 

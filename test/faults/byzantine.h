@@ -84,7 +84,7 @@ uint64_t draw_number(uint64_t *random); /* small, large, near a power of two, ne
 void memory_attack(rch_t ch, uint64_t *random); /* one store, or some */
 void message_attack(rch_t ch, uint64_t *random);
 void message_flood(rch_t ch, uint64_t *random);            /* one of them, a thousand times */
-int nonsense_memory(uint64_t *random);                     /* a descriptor; -1 */
+int invalid_memory(uint64_t *random);                      /* a descriptor; -1 */
 void remote_attack(rch_t ch, bool wild, uint64_t *random); /* over a network */
 void hostile_am_open(void);
 void hostile_am_attack(uint64_t *random);

@@ -133,11 +133,11 @@ void friend_am_close(void) { CHECK(NULL, ram_exit(am) == 0); }
 
 void hostile_am_open(void) { context_open(100); }
 
-static void say_nonsense(rch_t w, uint32_t kind, uint64_t *random)
+static void send_invalid(rch_t w, uint32_t kind, uint64_t *random)
 {
     size_t size;
     uint64_t header =
-        nonsense_am(random, kind, HANDLERS, 0x100 | (uint32_t)random_draw(random) % 8, &size);
+        invalid_am(random, kind, HANDLERS, 0x100 | (uint32_t)random_draw(random) % 8, &size);
     raddr_t d;
 
     if (w == NULL || rmalloc_nb(w, size, &d) != 0)
@@ -177,6 +177,6 @@ void hostile_am_attack(uint64_t *random)
         message_attack(w, random);
         break;
     default:
-        say_nonsense(w, (x & 1) != 0 ? WIRE_REQUEST : WIRE_REPLY, random);
+        send_invalid(w, (x & 1) != 0 ? WIRE_REQUEST : WIRE_REPLY, random);
     }
 }

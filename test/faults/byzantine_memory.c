@@ -27,7 +27,7 @@ static uint64_t sequence(const struct rch *ch, uint64_t *random)
     return (x & 3) == 0 ? draw_number(random) : next + (x >> 8 & 3) - (x >> 16 & 1);
 }
 
-static void nonsense_slot(struct slot *s, uint64_t *random)
+static void invalid_slot(struct slot *s, uint64_t *random)
 {
     static const uint8_t kinds[] = {SLOT_INLINE, SLOT_HEAP, SLOT_HEAP, SLOT_FREED, 0, 255};
     uint64_t x = random_draw(random);
@@ -61,7 +61,7 @@ static void attack_ring(struct rch *ch, uint64_t *random)
     if (ch->remote != NULL && !writes(ch))
         return; /* its own */
     if ((x >> 4 & 3) != 0)
-        nonsense_slot(s, random);
+        invalid_slot(s, random);
     if ((x >> 6 & 1) != 0)
         __atomic_store_n((uint64_t *)(void *)s + (x >> 10 & 7), draw_number(random),
                          __ATOMIC_RELAXED);
@@ -120,7 +120,7 @@ static void attack_credits(struct rch *ch, uint64_t *random)
         uint64_t number =
             (x >> 4 & 1) != 0 ? draw_number(random) : ch->r.blocks.freed + (x >> 5 & 3);
 
-        nonsense_slot(s, random);
+        invalid_slot(s, random);
         if ((x >> 7 & 1) != 0)
             __atomic_store_n(&s->block, (uint32_t)((x >> 8) % queue), __ATOMIC_RELAXED);
         if (ch->remote == NULL) {

@@ -21,25 +21,25 @@
 #define FAIL_BYTES sizeof(struct fail_message)
 #define LONG_NOTE_BYTES 72 /* about growth, and about cells */
 
-struct lie {
+struct forged {
     uint32_t type;
     size_t bytes;
     int fd; /* -1: none */
     _Alignas(8) unsigned char body[BODY_MOST];
 };
 
-static void put32(struct lie *m, size_t at, uint32_t value)
+static void put32(struct forged *m, size_t at, uint32_t value)
 {
     memcpy(m->body + at, &value, sizeof(value));
 }
-static void put64(struct lie *m, size_t at, uint64_t value)
+static void put64(struct forged *m, size_t at, uint64_t value)
 {
     memcpy(m->body + at, &value, sizeof(value));
 }
 
 /* ---- descriptors ---- */
 
-int nonsense_memory(uint64_t *random)
+int invalid_memory(uint64_t *random)
 {
     static const int seals[] = {0, F_SEAL_SHRINK, F_SEAL_SHRINK | F_SEAL_GROW,
                                 F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE};
@@ -57,7 +57,7 @@ int nonsense_memory(uint64_t *random)
     return fd;
 }
 
-static int nonsense_fd(uint64_t *random)
+static int invalid_fd(uint64_t *random)
 {
     int pair[2];
 
@@ -70,19 +70,19 @@ static int nonsense_fd(uint64_t *random)
         close(pair[1]);
         return pair[0];
     default:
-        return nonsense_memory(random);
+        return invalid_memory(random);
     }
 }
 
 /* ---- messages ---- */
 
-static struct end_message_head *head_of(struct lie *m)
+static struct end_message_head *head_of(struct forged *m)
 {
     return (struct end_message_head *)(void *)m->body;
 }
 
 /* Names this pipe, mostly; else another one, of any role and incarnation. */
-static void name_channel(struct lie *m, const struct rch *ch, uint64_t *random)
+static void name_channel(struct forged *m, const struct rch *ch, uint64_t *random)
 {
     struct end_message_head *head = head_of(m);
     uint64_t x = random_draw(random);
@@ -99,7 +99,7 @@ static void name_channel(struct lie *m, const struct rch *ch, uint64_t *random)
         head->version = (uint16_t)draw_number(random);
 }
 
-static void make_half(struct lie *m, const struct rch *ch, uint64_t *random)
+static void make_handshake(struct forged *m, const struct rch *ch, uint64_t *random)
 {
     const size_t keys = offsetof(struct handshake, ring);
     int n = (int)(random_draw(random) % 4);
@@ -117,7 +117,7 @@ static void make_half(struct lie *m, const struct rch *ch, uint64_t *random)
               ((uint64_t)(HOSTILE ^ FRIEND) << 40) ^ (1 + random_draw(random) % 32));
 }
 
-static void make_note(struct lie *m, const struct rch *ch, uint64_t *random)
+static void make_note(struct forged *m, const struct rch *ch, uint64_t *random)
 {
     static const int codes[] = {-EPROTO, R_PENDING, R_EOF, 0, 5, INT32_MIN, -ENOMEM};
     size_t i;
@@ -131,7 +131,7 @@ static void make_note(struct lie *m, const struct rch *ch, uint64_t *random)
         m->body[i] = (unsigned char)random_draw(random);
 }
 
-static void make_long_note(struct lie *m, const struct rch *ch, uint64_t *random)
+static void make_long_note(struct forged *m, const struct rch *ch, uint64_t *random)
 {
     make_note(m, ch, random);
     m->bytes = LONG_NOTE_BYTES;
@@ -150,7 +150,7 @@ static void make_long_note(struct lie *m, const struct rch *ch, uint64_t *random
 }
 
 /* Sent to the shared-memory backend: slabs, and that they are removed; of other ranks too. */
-static void make_tell(struct lie *m, uint64_t *random)
+static void make_mapping(struct forged *m, uint64_t *random)
 {
     uint64_t x = random_draw(random), id = (x & 1) != 0 ? draw_number(random) : 1 + (x >> 8) % 32;
 
@@ -160,10 +160,10 @@ static void make_tell(struct lie *m, uint64_t *random)
     put64(m, 16, (x & 64) != 0 ? draw_number(random) : 4096 * (1 + (x >> 20 & 63)));
     m->bytes = NOTE_BYTES;
     if ((x >> 7 & 1) != 0)
-        m->fd = nonsense_memory(random);
+        m->fd = invalid_memory(random);
 }
 
-static void make(struct lie *m, const struct rch *ch, uint64_t *random)
+static void make(struct forged *m, const struct rch *ch, uint64_t *random)
 {
     static const uint32_t types[] = {
         MESSAGE_HANDSHAKE,   MESSAGE_HANDSHAKE, MESSAGE_CLOSE,       MESSAGE_FAIL,
@@ -175,7 +175,7 @@ static void make(struct lie *m, const struct rch *ch, uint64_t *random)
     m->fd = -1;
     switch (m->type) {
     case MESSAGE_HANDSHAKE:
-        make_half(m, ch, random);
+        make_handshake(m, ch, random);
         break;
     case MESSAGE_GROW:
     case MESSAGE_GROWN:
@@ -184,13 +184,13 @@ static void make(struct lie *m, const struct rch *ch, uint64_t *random)
         make_long_note(m, ch, random);
         break;
     case MESSAGE_BTL:
-        make_tell(m, random);
+        make_mapping(m, random);
         break;
     default:
         make_note(m, ch, random);
     }
     if (m->fd < 0 && random_draw(random) % 6 == 0)
-        m->fd = nonsense_fd(random);
+        m->fd = invalid_fd(random);
     if (random_draw(random) % 8 == 0) {
         m->bytes = random_draw(random) % (random_draw(random) % 4 == 0 ? BODY_MOST : m->bytes + 8);
         if (m->type != MESSAGE_BTL && random_draw(random) % 2 == 0)
@@ -198,7 +198,7 @@ static void make(struct lie *m, const struct rch *ch, uint64_t *random)
     }
 }
 
-static void post(const struct lie *m)
+static void post(const struct forged *m)
 {
     if (control_post(VICTIM, m->type, m->body, m->bytes, &m->fd, m->fd >= 0 ? 1 : 0) == -ENOTSUP)
         (void)control_post(VICTIM, m->type, m->body, m->bytes, NULL, 0);
@@ -206,7 +206,7 @@ static void post(const struct lie *m)
 
 void message_attack(rch_t ch, uint64_t *random)
 {
-    static struct lie m;
+    static struct forged m;
     int times = random_draw(random) % 4 == 0 ? 2 : 1;
 
     make(&m, ch, random);
@@ -219,7 +219,7 @@ void message_attack(rch_t ch, uint64_t *random)
 /* With a number, or an id, that is another each time, or is not. */
 void message_flood(rch_t ch, uint64_t *random)
 {
-    static struct lie m;
+    static struct forged m;
     uint64_t x = random_draw(random);
 
     make(&m, ch, random);

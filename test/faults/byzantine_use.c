@@ -32,21 +32,21 @@ static int refused; /* by this end, or object */
 
 void victim_counts(struct board *board) { counts = board; }
 
-static void judge_said(const char *sentence, const char *call, int rc, bool waits)
+static void check_error_message(const char *error_message, const char *call, int rc, bool waits)
 {
     EXPECT(victim_may_get(rc) && !(waits && rc == R_PENDING), "%s gave %d (%s): %s", call, rc,
-           rinfo_strerror(rc), sentence);
+           rinfo_strerror(rc), error_message);
     if (rc != -EPROTO)
         return;
     refused++;
     atomic_fetch_add(BOARD_REFUSED(counts), 1);
-    EXPECT(strlen(sentence) > 30 && strpbrk(sentence, "\033\n\r") == NULL,
-           "%s: the error message is \"%s\"", call, sentence);
+    EXPECT(strlen(error_message) > 30 && strpbrk(error_message, "\033\n\r") == NULL,
+           "%s: the error message is \"%s\"", call, error_message);
 }
 
 static void judge(rch_t ch, const char *call, int rc, bool waits)
 {
-    judge_said(rerror(ch), call, rc, waits);
+    check_error_message(rerror(ch), call, rc, waits);
 }
 
 static uint64_t sum; /* of what was read: every byte can be */
@@ -225,7 +225,7 @@ static const int partners[SHAPE_ENDS] = {HOSTILE, HOSTILE, HOSTILE};
 
 static void judge_made(const char *call, int rc, int who, bool waits)
 {
-    judge_said(rerror(NULL), call, rc, waits);
+    check_error_message(rerror(NULL), call, rc, waits);
     EXPECT(who >= -1 && who < SHAPE_ENDS, "%s: place %d", call, who);
 }
 

@@ -169,7 +169,7 @@ void wire_impostor(uint64_t *random)
             .from = random_draw(random) % 8 == 0 ? (uint32_t)draw_number(random) : FRIEND,
             .to = random_draw(random) % 8 == 0 ? (uint32_t)draw_number(random) : VICTIM,
             .flags = (uint32_t)random_draw(random)};
-        int life = nonsense_memory(random), fd;
+        int life = invalid_memory(random), fd;
         bool done;
 
         memcpy(hello.cookie, card->cookie, COOKIE_BYTES);

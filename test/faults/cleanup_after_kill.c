@@ -84,10 +84,10 @@ static void see_segment(void)
 /* One that its parent leaves behind. */
 static void see_process(void)
 {
-    int tells[2], status;
+    int channel[2], status;
     pid_t parent, left;
 
-    if (pipe(tells) != 0 || (parent = fork()) < 0) {
+    if (pipe(channel) != 0 || (parent = fork()) < 0) {
         EXPECT(false, "a process that leaves another behind: %s", strerror(errno));
         return;
     }
@@ -96,16 +96,16 @@ static void see_process(void)
         if (left == 0)
             for (;;)
                 pause();
-        _exit(write(tells[1], &left, sizeof(left)) != (ssize_t)sizeof(left));
+        _exit(write(channel[1], &left, sizeof(left)) != (ssize_t)sizeof(left));
     }
-    EXPECT(read(tells[0], &left, sizeof(left)) == (ssize_t)sizeof(left),
+    EXPECT(read(channel[0], &left, sizeof(left)) == (ssize_t)sizeof(left),
            "a process that leaves another behind");
     EXPECT(waitpid(parent, &status, 0) == parent && status == 0, "its parent");
     one_is_seen("a process", 1);
     kill(left, SIGKILL);
     EXPECT(waitpid(left, &status, 0) == left, "an orphan becomes a child of this process");
-    close(tells[0]);
-    close(tells[1]);
+    close(channel[0]);
+    close(channel[1]);
 }
 
 static void see_all(void)

@@ -44,7 +44,7 @@ struct task {
     pthread_t thread;
     _Atomic bool begun;
     int rc;
-    char sentence[200];
+    char error_message[200];
 };
 
 static rgroup_t redux;
@@ -80,7 +80,7 @@ static int polls(struct task *me)
 }
 
 static int waits(struct task *me) { return rwait(me->ch[0]); }
-static int receives(struct task *me) { return network_recv(me->peer, me->sentence, 8); }
+static int receives(struct task *me) { return network_recv(me->peer, me->error_message, 8); }
 static int meets(struct task *me)
 {
     (void)me;
@@ -171,7 +171,7 @@ static void *runs(void *argument)
 
     atomic_store(&me->begun, true);
     me->rc = me->call(me);
-    snprintf(me->sentence, sizeof(me->sentence), "%s", rerror(NULL));
+    snprintf(me->error_message, sizeof(me->error_message), "%s", rerror(NULL));
     return NULL;
 }
 
@@ -314,10 +314,12 @@ static int rank_zero(struct board *board, uint64_t delay_us)
     for (i = 0; i < n_tasks; i++) {
         const struct task *t = &tasks[i];
 
-        EXPECT(t->rc == -ENOTCONN, "%d, %s: gave %d: %s", i, t->name, t->rc, t->sentence);
-        EXPECT((strstr(t->sentence, t->name) != NULL || strstr(t->sentence, "this call") != NULL) &&
-                   (strstr(t->sentence, "rexit") != NULL || strstr(t->sentence, "closed") != NULL),
-               "%d, %s: the error message: %s", i, t->name, t->sentence);
+        EXPECT(t->rc == -ENOTCONN, "%d, %s: gave %d: %s", i, t->name, t->rc, t->error_message);
+        EXPECT((strstr(t->error_message, t->name) != NULL ||
+                strstr(t->error_message, "this call") != NULL) &&
+                   (strstr(t->error_message, "rexit") != NULL ||
+                    strstr(t->error_message, "closed") != NULL),
+               "%d, %s: the error message: %s", i, t->name, t->error_message);
     }
     while (threads_now() > before &&
            !deadline_passed(

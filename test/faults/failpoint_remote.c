@@ -83,7 +83,7 @@ static void outlast_keepalive(uint64_t *random)
     struct plan plan;
     unsigned step = 0;
     char text[16];
-    int told = 0;
+    int reported = 0;
 
     while (step < step_count() && strcmp(step_name(step), where) != 0)
         step++;
@@ -98,7 +98,8 @@ static void outlast_keepalive(uint64_t *random)
     plan.timeout_ms = STOP_DEADLINE_MS;
     plan.again = true;
     plan.stopped_ms = STOPPED_MS;
-    EXPECT(scenario_stop(&plan, "stopped for longer than the keep-alive", &told) && told == 1,
+    EXPECT(scenario_stop(&plan, "stopped for longer than the keep-alive", &reported) &&
+               reported == 1,
            "the writer was not stopped, or no deadline of the reader expired");
 }
 

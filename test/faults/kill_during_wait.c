@@ -334,9 +334,9 @@ static void judge(const struct scenario *s, struct job *job, int rank, struct sp
     if (returned == 0)
         return;
     EXPECT(code == s->expected, "%s: %d (%s) and not %d (%s): %s", s->name, code,
-           rinfo_strerror(code), s->expected, rinfo_strerror(s->expected), mine->sentence);
+           rinfo_strerror(code), s->expected, rinfo_strerror(s->expected), mine->error_message);
     EXPECT(returned >= killed || s->kind == EXIT, "%s: returned %.3f ms before the kill: %s",
-           s->name, (double)(killed - returned) / 1e6, mine->sentence);
+           s->name, (double)(killed - returned) / 1e6, mine->error_message);
     if (s->kind == READ_STREAM ||
         s->kind == READ_LATER) /* one more may be complete without an announcement of the writer */
         EXPECT(got == wrote || got == wrote + 1, "%s: %llu messages read, %llu written", s->name,

@@ -38,15 +38,15 @@ static void judge(const struct plan *plan, struct job *job, const char *what, st
         return;
     EXPECT(code == 0 || code == -EPIPE || code == -ECONNRESET,
            "%s: the survivor's part ended with %d (%s): %s", what, code, rinfo_strerror(code),
-           left->sentence);
+           left->error_message);
     /* what a network has accepted is lost with its sender */
     EXPECT(got == wrote || got == wrote + 1 || (plan->s->network != NULL && got < wrote),
            "%s: %llu messages read, %llu written; %s", what, (unsigned long long)got,
-           (unsigned long long)wrote, left->sentence);
+           (unsigned long long)wrote, left->error_message);
     if (code != 0) {
         EXPECT(returned >= killed || plan->kill_ns > 0, "%s: it ended %.3f ms before the kill: %s",
-               what, (double)(killed - returned) / 1e6, left->sentence);
-        took(calls, what, left->sentence, killed, returned);
+               what, (double)(killed - returned) / 1e6, left->error_message);
+        took(calls, what, left->error_message, killed, returned);
     }
     if (atomic_load(&left->left) > killed)
         took(exits, what, "rexit", killed, atomic_load(&left->left));

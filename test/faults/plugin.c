@@ -15,7 +15,7 @@ __attribute__((visibility("default"))) const char *plugin_abandons(void);
 
 static char wrong[600];
 
-static const char *tell(const char *call, rch_t ch)
+static const char *error_of(const char *call, rch_t ch)
 {
     snprintf(wrong, sizeof(wrong), "%s: %s; %s", call, rerror(NULL), ch != NULL ? rerror(ch) : "");
     return wrong;
@@ -26,19 +26,19 @@ static const char *one_message(rch_t w, rch_t r, size_t size)
     raddr_t d = rmalloc(w, size);
 
     if (d == ADDR_NULL)
-        return tell("rmalloc", w);
+        return error_of("rmalloc", w);
     memset(rmem(w, d), 7, size);
     if (rwrite(w, d) != 0)
-        return tell("rwrite", w);
+        return error_of("rwrite", w);
     if (rread(r, &d, &size) != 0 || rfree(r, d) != 0)
-        return tell("rread", r);
+        return error_of("rread", r);
     return NULL;
 }
 
 static const char *pipes(rpipe_op_t op, uint32_t ctx)
 {
     rpipe_config_t cfg = {0};
-    const char *said;
+    const char *error;
     rch_t w, r;
 
     cfg.op = op;
@@ -48,20 +48,20 @@ static const char *pipes(rpipe_op_t op, uint32_t ctx)
     cfg.context = ctx;
     cfg.role = RPIPE_WRITER;
     if (rpipe(&w, &cfg) != 0)
-        return tell("rpipe", NULL);
+        return error_of("rpipe", NULL);
     cfg.role = cfg.role == RPIPE_WRITER ? RPIPE_READER : RPIPE_WRITER;
     if (rpipe(&r, &cfg) != 0)
-        return tell("rpipe", NULL);
+        return error_of("rpipe", NULL);
     if (rfd(r) < 0)
-        return tell("rfd", r);
-    said = one_message(w, r, 20);
-    if (said == NULL)
-        said = one_message(w, r, 5000);
-    if (said == NULL)
-        said = one_message(w, r, 50000);
-    if (said == NULL && ctx % 2 == 0 && (rclose(w) != 0 || rclose(r) != 0)) /* else rexit does */
-        said = tell("rclose", w);
-    return said;
+        return error_of("rfd", r);
+    error = one_message(w, r, 20);
+    if (error == NULL)
+        error = one_message(w, r, 5000);
+    if (error == NULL)
+        error = one_message(w, r, 50000);
+    if (error == NULL && ctx % 2 == 0 && (rclose(w) != 0 || rclose(r) != 0)) /* else rexit does */
+        error = error_of("rclose", w);
+    return error;
 }
 
 static void *in_a_thread(void *result)
@@ -74,28 +74,28 @@ static const char *joins(void)
 {
     int rc = rinit(NULL, NULL);
 
-    return rc == 0 ? NULL : tell("rinit", NULL);
+    return rc == 0 ? NULL : error_of("rinit", NULL);
 }
 
 const char *plugin_works(void)
 {
-    const char *said = joins();
+    const char *error = joins();
     pthread_t t;
 
-    for (uint32_t ctx = 0; said == NULL && ctx < 3; ctx++)
-        said = pipes(ctx % 2 == 0 ? RPIPE_PUT : RPIPE_GET, ctx);
-    if (said == NULL && pthread_create(&t, NULL, in_a_thread, &said) == 0)
+    for (uint32_t ctx = 0; error == NULL && ctx < 3; ctx++)
+        error = pipes(ctx % 2 == 0 ? RPIPE_PUT : RPIPE_GET, ctx);
+    if (error == NULL && pthread_create(&t, NULL, in_a_thread, &error) == 0)
         pthread_join(t, NULL);
-    if (said == NULL && rexit() != 0)
-        said = tell("rexit", NULL);
-    if (said == NULL && (rinit(NULL, NULL) != -EALREADY || strstr(rerror(NULL), "once") == NULL))
-        said = tell("rinit after rexit is not refused", NULL);
-    return said;
+    if (error == NULL && rexit() != 0)
+        error = error_of("rexit", NULL);
+    if (error == NULL && (rinit(NULL, NULL) != -EALREADY || strstr(rerror(NULL), "once") == NULL))
+        error = error_of("rinit after rexit is not refused", NULL);
+    return error;
 }
 
 const char *plugin_abandons(void)
 {
-    const char *said = joins();
+    const char *error = joins();
 
-    return said != NULL ? said : pipes(RPIPE_PUT, 1);
+    return error != NULL ? error : pipes(RPIPE_PUT, 1);
 }

@@ -48,7 +48,7 @@ static int entries(const char *directory)
 }
 
 /* Mappings of the library's code, or of its shared memory; not the pages of ends, which stay (lib/rpipe/end/end_pool.c). */
-static int mappings(bool tell)
+static int mappings(bool print)
 {
     static const char *const names[] = {"librmalloc", "btl_shm", "memfd:rmalloc (",
                                         "memfd:rmalloc-", "plugin.so"};
@@ -60,7 +60,7 @@ static int mappings(bool tell)
         for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
             if (strstr(line, names[i]) != NULL) {
                 n++;
-                if (tell)
+                if (print)
                     printf("  %s", line);
                 break;
             }

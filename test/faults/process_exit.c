@@ -151,7 +151,7 @@ static void test_ways(int rounds)
             if (job_ended(&job, 0)) {
                 EXPECT(job_status_is(&job, 0, 0),
                        "%s: the rank that stays ended with status 0x%x: %s", way_names[l.way],
-                       job.status[0], job.board->rank[0].sentence);
+                       job.status[0], job.board->rank[0].error_message);
                 spread_add(&spread,
                            (double)(job.board->rank[0].returned - job.board->killed) / 1e6);
             }

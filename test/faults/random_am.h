@@ -11,8 +11,8 @@
 #define NONSENSE_AM_MOST 600 /* bytes of a message */
 
 /* The header of a message of *size bytes: of this kind, for one of these handlers, with this token, or of and with others. */
-static inline uint64_t nonsense_am(uint64_t *random, uint32_t kind, uint32_t handlers,
-                                   uint32_t token, size_t *size)
+static inline uint64_t invalid_am(uint64_t *random, uint32_t kind, uint32_t handlers,
+                                  uint32_t token, size_t *size)
 {
     uint64_t x = random_draw(random), y = random_draw(random), header;
     uint32_t handler = (x & 7) != 0 ? (uint32_t)(x >> 8) % handlers : (uint32_t)(x >> 8) & 255;

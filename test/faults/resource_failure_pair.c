@@ -24,7 +24,7 @@
 #define JOINED 2 /* and rinit was good */
 
 static const char *failed_call;
-static char sentence[400];
+static char error_message[400];
 static int own_rank, rounds;
 
 /* Keeps the error of the first call that failed. */
@@ -32,7 +32,7 @@ static int note(const char *call, rch_t ch, int rc)
 {
     if (rc != 0 && failed_call == NULL) {
         failed_call = call;
-        snprintf(sentence, sizeof(sentence), "%s", rerror(ch));
+        snprintf(error_message, sizeof(error_message), "%s", rerror(ch));
     }
     return rc;
 }
@@ -129,24 +129,25 @@ static void judge(bool poor, struct place p, int rc)
     if (getenv("FAULTS_TELL") != NULL)
         printf("%lld%s %s, %s: %s gave %d (%s): %s\n", (long long)p.from,
                p.to > p.from ? " on" : "", poor ? scarce_what() : "-", who,
-               rc != 0 ? failed_call : "nothing", rc, rinfo_strerror(rc), sentence);
+               rc != 0 ? failed_call : "nothing", rc, rinfo_strerror(rc), error_message);
     if (rc == 0)
         return;
     EXPECT(scarce_is_want(rc) || rc == R_EOF, "place %lld, %s, %s, when %s fails: %d (%s): %s",
-           (long long)p.from, who, failed_call, scarce_what(), rc, rinfo_strerror(rc), sentence);
-    EXPECT(strlen(sentence) > 12 && strcmp(sentence, "no error") != 0,
+           (long long)p.from, who, failed_call, scarce_what(), rc, rinfo_strerror(rc),
+           error_message);
+    EXPECT(strlen(error_message) > 12 && strcmp(error_message, "no error") != 0,
            "place %lld, %s, %s: no error message: %s", (long long)p.from, who, failed_call,
-           sentence);
+           error_message);
     if (poor && p.from == p.to && (rc == -EMFILE || rc == -ENOSPC || rc == -EAGAIN))
-        EXPECT(strstr(sentence, scarce_words()) != NULL,
+        EXPECT(strstr(error_message, scarce_words()) != NULL,
                "place %lld, %s, when %s fails: \"%s\" is not in: %s", (long long)p.from,
-               failed_call, scarce_what(), scarce_words(), sentence);
+               failed_call, scarce_what(), scarce_words(), error_message);
 }
 
 static void must_work(const char *after, int rc)
 {
     EXPECT(rc == 0, "rank %d: with enough of everything again, after %s failed: %s: %d (%s): %s",
-           own_rank, after, failed_call, rc, rinfo_strerror(rc), sentence);
+           own_rank, after, failed_call, rc, rinfo_strerror(rc), error_message);
 }
 
 /* ---- forked: from rinit on ---- */
@@ -259,7 +260,7 @@ static int64_t try_here(struct place place, int poor)
     int rc;
 
     failed_call = NULL;
-    *sentence = '\0';
+    *error_message = '\0';
     together();
     if (wants)
         scarce_arm(place);

@@ -262,7 +262,7 @@ static void test_group(void)
     else
         EXPECT(job_status_is(&job, 0, 0), "in a control group of %d MiB: status 0x%x", GROUP_MIB,
                job.status[0]);
-    printf("%s\n", job.board->rank[0].sentence);
+    printf("%s\n", job.board->rank[0].error_message);
     job_finish(&job);
     rmdir(inner);
     rmdir(outer);
@@ -306,7 +306,7 @@ static void test_small_places(void)
     job_start(&job, small_places, NULL);
     EXPECT(job_ended(&job, 0) && job_status_is(&job, 0, 0),
            "no space in /dev/shm and for the log: status 0x%x: %s", job.status[0],
-           job.board->rank[0].sentence);
+           job.board->rank[0].error_message);
     job_finish(&job);
 }
 
@@ -383,7 +383,7 @@ static void test_threads(void)
         printf("RLIMIT_NPROC: left out, an unprivileged user cannot run this here\n");
     else
         EXPECT(job_status_is(&job, 0, 0), "RLIMIT_NPROC 1: status 0x%x", job.status[0]);
-    printf("%s\n", job.board->rank[0].sentence);
+    printf("%s\n", job.board->rank[0].error_message);
     job_finish(&job);
     (void)name_group("pids", group);
     if (mkdir(group, 0755) != 0) {
@@ -396,7 +396,7 @@ static void test_threads(void)
         printf("pids.max: left out, this group has none, or cannot be entered\n");
     else
         EXPECT(job_status_is(&job, 0, 0), "pids.max 1: status 0x%x: %s", job.status[0],
-               job.board->rank[0].sentence);
+               job.board->rank[0].error_message);
     job_finish(&job);
     rmdir(group);
 }
@@ -493,7 +493,7 @@ static void test_disk(void)
             printf("a full disk: left out, nothing can be mounted here\n");
         else
             EXPECT(job_status_is(&job, 0, 0), "a full disk: status 0x%x: %s", job.status[0],
-                   job.board->rank[0].sentence);
+                   job.board->rank[0].error_message);
         job_finish(&job);
     }
     rmdir(disk);
@@ -553,11 +553,11 @@ static int try_limit(const struct limit *l, const char *what)
     if (job_ended(&job, 0)) {
         EXPECT(job_status_is(&job, 0, 0), "%s %llu%s: status 0x%x: %s", what,
                (unsigned long long)l->value, l->late ? ", set after rinit" : "", job.status[0],
-               job.board->rank[0].sentence);
+               job.board->rank[0].error_message);
         code = atomic_load(&job.board->rank[0].code);
         if (getenv("FAULTS_TELL") != NULL)
             printf("%s %llu%s: %d, %s\n", what, (unsigned long long)l->value,
-                   l->late ? " late" : "", code, job.board->rank[0].sentence);
+                   l->late ? " late" : "", code, job.board->rank[0].error_message);
     }
     job_finish(&job);
     return code;
@@ -635,10 +635,10 @@ static void test_poor(void)
             EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0),
                    "rank %d, %d descriptors: status 0x%x", rank, spare, job.status[rank]);
             EXPECT(at->code == (spare == 0 ? -EMFILE : 0), "rank %d, %d descriptors: %d (%s): %s",
-                   rank, spare, at->code, rinfo_strerror(at->code), at->sentence);
+                   rank, spare, at->code, rinfo_strerror(at->code), at->error_message);
             if (getenv("FAULTS_TELL") != NULL)
                 printf("%d descriptors at rank 1, rank %d: %d, %s\n", spare, rank, at->code,
-                       at->sentence);
+                       at->error_message);
         }
         job_finish(&job);
     }

@@ -72,6 +72,6 @@ bool scenario_kill(const struct plan *plan, const char *what, struct spread *cal
                    struct spread *exits);
 
 /* The same for one that is stopped at its step, until a deadline of the other end has expired, which is counted, or PATIENT_MS. */
-bool scenario_stop(const struct plan *plan, const char *what, int *told);
+bool scenario_stop(const struct plan *plan, const char *what, int *reported);
 
 #endif

@@ -269,7 +269,7 @@ static int send_word(struct player *p, int to)
     return rc;
 }
 
-static int hear_word(struct player *p, int from)
+static int receive_word(struct player *p, int from)
 {
     int word = -1, rc;
 
@@ -292,7 +292,7 @@ int scene_late(struct player *p)
         rch_t ch;
 
         if (!first)
-            rc = hear_word(p, p->peer);
+            rc = receive_word(p, p->peer);
         if (rc != 0)
             break;
         ch = scene_open(p, &cfg);
@@ -376,7 +376,7 @@ int scene_atomic(struct player *p)
     }
     if (rc != 0)
         return rc;
-    rc = p->rank == 0 ? send_word(p, p->peer) : hear_word(p, p->peer);
+    rc = p->rank == 0 ? send_word(p, p->peer) : receive_word(p, p->peer);
     for (i = 0; i < 3 && p->rank == 1; i++) {
         CHECK(ch, rcells_atomic(cells_at(ch), RCELLS_ADD, i, 0, 0, &old) == 0);
         sum += old;

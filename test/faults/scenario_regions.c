@@ -101,7 +101,7 @@ static int send_one(struct player *p, rch_t ch, struct sending *s, uint64_t i)
 }
 
 /* The reader is gone. For each part it is defined whether the reader has got it, and the reader uses none any more. */
-static void all_are_told(rch_t ch, struct sending *s)
+static void all_fail(rch_t ch, struct sending *s)
 {
     size_t piece;
     int rc;
@@ -141,7 +141,7 @@ static int send_all(struct player *p, rch_t ch)
         while (scene_once_more(p, rc));
     CHECK(ch, rc == 0 || rc == -EPIPE);
     if (rc != 0)
-        all_are_told(ch, &s);
+        all_fail(ch, &s);
     return rc;
 }
 

@@ -40,7 +40,7 @@ static bool wait_stopped(struct job *job, const struct plan *plan)
 }
 
 /* By a deadline; and for as long as it is to be stopped, by one after the other. */
-static bool wait_told(struct job *job, const struct plan *plan, const char *what)
+static bool wait_reported(struct job *job, const struct plan *plan, const char *what)
 {
     struct board_rank *other = &job->board->rank[1 - plan->victim];
     bool joined = atomic_load(&job->board->rank[plan->victim].phase) > 0;
@@ -61,7 +61,7 @@ static bool wait_told(struct job *job, const struct plan *plan, const char *what
     return atomic_load(&other->late) > before;
 }
 
-bool scenario_stop(const struct plan *plan, const char *what, int *told)
+bool scenario_stop(const struct plan *plan, const char *what, int *reported)
 {
     int rank, failures = check_failures;
     struct job job;
@@ -71,7 +71,7 @@ bool scenario_stop(const struct plan *plan, const char *what, int *told)
     job_start(&job, scenario_rank, plan);
     happened = wait_stopped(&job, plan);
     if (happened) {
-        *told += wait_told(&job, plan, what);
+        *reported += wait_reported(&job, plan, what);
         job_kill(&job, plan->victim, SIGCONT);
     }
     for (rank = 0; rank < SCENARIO_RANKS; rank++)
@@ -80,7 +80,7 @@ bool scenario_stop(const struct plan *plan, const char *what, int *told)
         EXPECT(job_status_is(&job, rank, 0), "%s: rank %d: status 0x%x", what, rank,
                job.status[rank]);
         EXPECT(atomic_load(&job.board->rank[rank].code) == 0, "%s: rank %d: %s", what, rank,
-               job.board->rank[rank].sentence);
+               job.board->rank[rank].error_message);
     }
     if (failures != check_failures)
         printf("    that was: %s, victim %d, %s, time %u\n", plan->s->name, plan->victim, what,

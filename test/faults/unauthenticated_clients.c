@@ -323,7 +323,7 @@ static bool call(int fd, bool is_unix, uint64_t *random)
     return random_draw(random) % 4 == 0;
 }
 
-static void test_strangers(uint64_t *random, int calls)
+static void test_clients(uint64_t *random, int calls)
 {
     const struct traffic t = {.key = 77, .until_go = true};
     struct door door[2 * DOORS_MOST];
@@ -370,8 +370,9 @@ static int sit(int rank, struct board *board, const void *arguments)
     setenv("RPIPE_LOG", "warn", 1);
     (void)dup2(*(const int *)arguments, STDERR_FILENO);
     CHECK(NULL, rinit(NULL, NULL) == 0);
-    memcpy(board->rank[rank].sentence, control.card.cookie, COOKIE_BYTES);
-    memcpy(board->rank[rank].sentence + COOKIE_BYTES, control.card.process_id, PROCESS_ID_BYTES);
+    memcpy(board->rank[rank].error_message, control.card.cookie, COOKIE_BYTES);
+    memcpy(board->rank[rank].error_message + COOKIE_BYTES, control.card.process_id,
+           PROCESS_ID_BYTES);
     if (rank < 2)
         one_channel(rank, 0, 1);
     rank_reached(board, rank, 1);
@@ -428,7 +429,7 @@ static enum answer greet_rightly(const struct door *door, const void *cookie, co
 }
 
 /* As an unprivileged user: a silent connection, and a right greeting. 0: both were sent away. */
-static int as_nobody(const struct door *door, const void *cookie, const void *id, pid_t pid)
+static int as_no_rank(const struct door *door, const void *cookie, const void *id, pid_t pid)
 {
     char path[64];
     int fd, status;
@@ -503,8 +504,8 @@ static void test_admission(void)
     job_prepare(&job, 3);
     job_start(&job, sit, &log);
     if (job_reached(&job, 0, 1) && job_reached(&job, 1, 1) && job_reached(&job, 2, 1)) {
-        memcpy(right, job.board->rank[0].sentence, COOKIE_BYTES);
-        memcpy(id, job.board->rank[2].sentence + COOKIE_BYTES, PROCESS_ID_BYTES);
+        memcpy(right, job.board->rank[0].error_message, COOKIE_BYTES);
+        memcpy(id, job.board->rank[2].error_message + COOKIE_BYTES, PROCESS_ID_BYTES);
         doors = find_doors(job.pid[0], door);
         EXPECT(doors >= 2, "only %d doors found", doors);
         for (i = 0; i < doors; i++) {
@@ -519,7 +520,7 @@ static void test_admission(void)
                        "the log does not name it");
             }
             if (door[i].is_unix && geteuid() == 0) {
-                int rc = as_nobody(&door[i], right, id, job.pid[0]);
+                int rc = as_no_rank(&door[i], right, id, job.pid[0]);
 
                 EXPECT(rc == 0, "another user: step %d", rc);
                 EXPECT(said(log, "of another user (SO_PEERCRED)"),
@@ -555,6 +556,6 @@ int main(int argc, char **argv)
     setenv("RPIPE_LOG", "error", 0);
     test_jobs();
     test_admission();
-    test_strangers(&random, argc > 1 ? atoi(argv[1]) : 1500);
+    test_clients(&random, argc > 1 ? atoi(argv[1]) : 1500);
     return check_report(argv[0]);
 }

@@ -7,16 +7,16 @@
  */
 #include "violations.h"
 
-static void lie_about_everything(uint64_t *random, int rounds)
+static void violate_everything(uint64_t *random, int rounds)
 {
     if (freopen("/dev/null", "w", stderr) ==
         NULL) /* "cannot be joined" is expected here, hundreds of times */
         exit(99);
-    lie_in_memory();
-    lie_about_growth();
-    lie_under_feet(random, rounds);
-    lie_in_growth_storms(random, rounds / 2);
-    lie_in_messages(random, rounds);
+    violate_memory();
+    violate_growth();
+    violate_memory_in_use(random, rounds);
+    violate_growth_in_use(random, rounds / 2);
+    violate_messages(random, rounds);
 }
 
 int main(int argc, char **argv)
@@ -24,11 +24,11 @@ int main(int argc, char **argv)
     int rounds = argc > 1 ? atoi(argv[1]) : 100;
     uint64_t random = seed_of(argc, argv);
 
-    liar_begin(&random);
+    violations_begin(&random);
     if (getenv("PAIR_NET") !=
         NULL) /* what is wrong may arrive later than it was stored: only what must never happen can be checked */
-        lie_under_feet(&random, rounds);
+        violate_memory_in_use(&random, rounds);
     else
-        lie_about_everything(&random, rounds);
-    return liar_end(argv[0]);
+        violate_everything(&random, rounds);
+    return violations_end(argv[0]);
 }

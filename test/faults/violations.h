@@ -13,7 +13,7 @@
  *   violations_am.c       active messages: requesters, targets
  *
  * A job of one holds both ends of every channel; the test plays the byzantine end with the library's own headers. What can be seen to be
- * wrong is -EPROTO on that channel, at both ends; everything else is "not yet"; nothing crashes, hangs or touches what lies
+ * wrong is -EPROTO on that channel, at both ends; everything else is "not yet"; nothing crashes, hangs or touches what violations
  * outside. Another channel of the same process goes on all the time.
  */
 #ifndef TEST_FAULTS_VIOLATIONS_H
@@ -47,10 +47,10 @@ struct kind {
 
 extern const struct kind plain, tags, channel, growing, growing_tags;
 
-rpipe_config_t liar_config(bool writer, rpipe_op_t op, uint32_t ctx);
-void liar_begin(uint64_t *random); /* rinit; with PAIR_NET over the simulated network */
-int liar_end(const char *program); /* rexit: the exit status */
-uint32_t liar_ctx(void);           /* one that has not been used */
+rpipe_config_t violations_config(bool writer, rpipe_op_t op, uint32_t ctx);
+void violations_begin(uint64_t *random); /* rinit; with PAIR_NET over the simulated network */
+int violations_end(const char *program); /* rexit: the exit status */
+uint32_t violations_ctx(void);           /* one that has not been used */
 struct pair pair_open_as(rpipe_op_t op, const struct kind *k);
 struct pair pair_open(rpipe_op_t op); /* plain */
 void pair_close(struct pair p);       /* and the bystander carries something */
@@ -77,13 +77,13 @@ struct scribble {
 void *scribbles(void *argument); /* a thread; a struct scribble */
 
 /* ---- the parts ---- */
-void lie_in_memory(void);
-void lie_under_feet(uint64_t *random, int rounds);
-void lie_about_growth(void);
-void lie_in_growth_storms(uint64_t *random, int rounds);
-void lie_in_messages(uint64_t *random, int rounds);
-void lie_about_regions(void);
-void lie_as_partner(uint64_t *random, int rounds);
-void lie_in_active_messages(uint64_t *random, int rounds);
+void violate_memory(void);
+void violate_memory_in_use(uint64_t *random, int rounds);
+void violate_growth(void);
+void violate_growth_in_use(uint64_t *random, int rounds);
+void violate_messages(uint64_t *random, int rounds);
+void violate_regions(void);
+void violate_groups(uint64_t *random, int rounds);
+void violate_active_messages(uint64_t *random, int rounds);
 
 #endif

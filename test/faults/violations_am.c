@@ -202,14 +202,14 @@ static struct link_ends requester(ram_t am)
     return l;
 }
 
-static const struct request_lie {
+static const struct request_violation {
     const char *name;
     bool greets;
     int times;
     uint64_t header;
     size_t size;
     uint64_t word[3];
-} request_lies[] = {
+} request_violations[] = {
     {"a request instead of a greeting", false, 1, KIND(WIRE_REQUEST), 0, {0}},
     {"a greeting of no bytes", false, 1, KIND(WIRE_HELLO), 0, {0}},
     {"an invalid greeting", false, 1, KIND(WIRE_HELLO), 24, {0}},
@@ -237,24 +237,24 @@ static const struct request_lie {
     {"a barrier that is far away", true, 1, HEADER(WIRE_BARRIER, 0, 3, 0, 0), 24, {2, 0, 0}},
 };
 
-static void lie_in_request(const struct request_lie *lie)
+static void violate_request(const struct request_violation *violation)
 {
     ram_t am = context(PATIENCE_MS);
     struct link_ends l = requester(am);
     int i, rc;
 
-    if (lie->greets)
+    if (violation->greets)
         greet(am, l.w);
-    for (i = 0; i < lie->times; i++) {
-        rc = say(am, l.w, lie->header, lie->word, lie->size);
-        EXPECT(rc == 0, "%s: %d (%s)", lie->name, rc, rerror(l.w));
+    for (i = 0; i < violation->times; i++) {
+        rc = say(am, l.w, violation->header, violation->word, violation->size);
+        EXPECT(rc == 0, "%s: %d (%s)", violation->name, rc, rerror(l.w));
     }
     until_failed(am);
     EXPECT(am->counts.failed == 1 && am->counts.links_in == 0, "%s: %llu failed, %llu links",
-           lie->name, (unsigned long long)am->counts.failed,
+           violation->name, (unsigned long long)am->counts.failed,
            (unsigned long long)am->counts.links_in);
     links_close(l);
-    honest(am, lie->name);
+    honest(am, violation->name);
 }
 
 /* Requests, and no place where answers could go: no call waits for that. When there is one they are answered. */
@@ -303,13 +303,13 @@ static void ask_and_not_listen(uint32_t token)
 
 static const char escape[] = "\033[2J\nI am root";
 
-static const struct reply_lie {
+static const struct reply_violation {
     const char *name;
     uint64_t header;
     bool token; /* the request's, beside that in the header */
     size_t size;
     const char *mem; /* NULL: zeros */
-} reply_lies[] = {
+} reply_violations[] = {
     {"a reply to nothing", HEADER(WIRE_REPLY, WIRE_RESULT, 0, 0, 0x999), false, 0, NULL},
     {"a reply to another request", HEADER(WIRE_REPLY, WIRE_RESULT, 0, 0, 1), true, 0, NULL},
     {"a reply to call 255", HEADER(WIRE_REPLY, WIRE_RESULT, 0, 0, 0x1ff), false, 0, NULL},
@@ -356,7 +356,7 @@ static uint32_t target(ram_t am, struct link_ends *l, ram_request_t *r)
     return (uint32_t)(header >> 32);
 }
 
-static void lie_in_reply(const struct reply_lie *lie)
+static void violate_reply(const struct reply_violation *violation)
 {
     static const char zeros[REPLY_BYTES];
     ram_t am = context(PATIENCE_MS);
@@ -365,17 +365,17 @@ static void lie_in_reply(const struct reply_lie *lie)
     uint32_t token = target(am, &l, &r);
     int rc;
 
-    rc = say(am, l.w, lie->header ^ (lie->token ? (uint64_t)token << 32 : 0),
-             lie->mem != NULL ? lie->mem : zeros, lie->size);
-    EXPECT(rc == 0, "%s: %d (%s)", lie->name, rc, rerror(l.w));
+    rc = say(am, l.w, violation->header ^ (violation->token ? (uint64_t)token << 32 : 0),
+             violation->mem != NULL ? violation->mem : zeros, violation->size);
+    EXPECT(rc == 0, "%s: %d (%s)", violation->name, rc, rerror(l.w));
     rc = ram_wait(am, r, NULL, 0);
-    EXPECT(rc == -EPROTO, "%s: ram_wait gave %d (%s)", lie->name, rc, rerror(NULL));
+    EXPECT(rc == -EPROTO, "%s: ram_wait gave %d (%s)", violation->name, rc, rerror(NULL));
     EXPECT(strpbrk(rerror(NULL), "\033\n") == NULL && strlen(rerror(NULL)) > 20,
-           "%s: the error message is \"%s\"", lie->name, rerror(NULL));
-    EXPECT(failed_of(am) == 1, "%s: %llu links have failed", lie->name,
+           "%s: the error message is \"%s\"", violation->name, rerror(NULL));
+    EXPECT(failed_of(am) == 1, "%s: %llu links have failed", violation->name,
            (unsigned long long)failed_of(am));
     links_close(l);
-    honest(am, lie->name);
+    honest(am, violation->name);
 }
 
 /* The second one answers what has been answered. */
@@ -450,7 +450,7 @@ static void random_round(uint64_t *random)
     for (i = 0; i < RANDOM_SAYS && failed_of(am) == 0; i++) {
         size_t size;
         uint64_t header =
-            nonsense_am(random, request ? WIRE_REQUEST : WIRE_REPLY, HANDLERS, token, &size);
+            invalid_am(random, request ? WIRE_REQUEST : WIRE_REPLY, HANDLERS, token, &size);
 
         (void)say_within(am, l.w, header, junk, size, 100);
         look(am);
@@ -471,17 +471,17 @@ static void random_round(uint64_t *random)
     honest(am, "random messages");
 }
 
-void lie_in_active_messages(uint64_t *random, int rounds)
+void violate_active_messages(uint64_t *random, int rounds)
 {
     size_t i;
 
-    for (i = 0; i < sizeof(request_lies) / sizeof(request_lies[0]); i++)
-        lie_in_request(&request_lies[i]);
+    for (i = 0; i < sizeof(request_violations) / sizeof(request_violations[0]); i++)
+        violate_request(&request_violations[i]);
     ask_from_nowhere();
     ask_and_not_listen(0x100);
     ask_and_not_listen(0);
-    for (i = 0; i < sizeof(reply_lies) / sizeof(reply_lies[0]); i++)
-        lie_in_reply(&reply_lies[i]);
+    for (i = 0; i < sizeof(reply_violations) / sizeof(reply_violations[0]); i++)
+        violate_reply(&reply_violations[i]);
     answer_twice();
     break_under_handler();
     while (rounds-- > 0)

@@ -29,7 +29,7 @@ static struct handshake *handshake_of(unsigned char *blob)
 /* A writer that no peer has joined gets this handshake. */
 static int join_with(const unsigned char *blob, size_t bytes, uint32_t ctx)
 {
-    rpipe_config_t cfg = liar_config(true, RPIPE_PUT, ctx);
+    rpipe_config_t cfg = violations_config(true, RPIPE_PUT, ctx);
     rch_t w;
     int rc;
 
@@ -41,7 +41,7 @@ static int join_with(const unsigned char *blob, size_t bytes, uint32_t ctx)
     return rc;
 }
 
-static void lie_in_halves(uint64_t *random, int rounds)
+static void violate_handshakes(uint64_t *random, int rounds)
 {
     static const struct {
         const char *name;
@@ -72,7 +72,7 @@ static void lie_in_halves(uint64_t *random, int rounds)
     handshake_make(p.r, handshake_of(good));
     handshake_of(good)->head.incarnation = 1;
     for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        uint32_t ctx = liar_ctx();
+        uint32_t ctx = violations_ctx();
 
         memcpy(blob, good, sizeof(blob));
         if (keys[i].at == AT_VERSIONS || keys[i].at == AT_LAYOUTS)
@@ -84,7 +84,7 @@ static void lie_in_halves(uint64_t *random, int rounds)
         EXPECT(rc == -EPROTO, "a handshake with %s: %d (%s)", keys[i].name, rc, rinfo_strerror(rc));
     }
     for (round = 0; round < rounds; round++) {
-        uint32_t ctx = liar_ctx();
+        uint32_t ctx = violations_ctx();
         size_t bytes =
             random_draw(random) % 4 == 0 ? random_draw(random) % (sizeof(blob) + 1) : sizeof(blob);
         int n = 1 + (int)(random_draw(random) % 6);
@@ -119,7 +119,7 @@ static void records_of_other_versions(void)
     int rc;
 
     for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-        uint32_t ctx = liar_ctx();
+        uint32_t ctx = violations_ctx();
 
         handshake_make(p.r, h);
         memset(blob + HANDSHAKE_BYTES, 0x5a, sizeof(blob) - HANDSHAKE_BYTES);
@@ -135,7 +135,7 @@ static void records_of_other_versions(void)
     pair_close(p);
 }
 
-static void lie_in_notes(uint64_t *random, int rounds)
+static void violate_notes(uint64_t *random, int rounds)
 {
     static const uint32_t types[] = {MESSAGE_CLOSE,
                                      MESSAGE_FAIL,
@@ -190,14 +190,14 @@ static void lie_in_notes(uint64_t *random, int rounds)
 }
 
 /* Shared memory that could be taken away again is refused, and a channel that names it fails. */
-static void lie_about_memory(void)
+static void violate_mappings(void)
 {
     static const struct {
         const char *name;
         int seals;
-        size_t bytes, says;
+        size_t bytes, claimed;
         int access;
-    } tells[] = {
+    } mappings[] = {
         {"without seals", 0, 1 << 16, 1 << 16, 1},
         {"that may shrink", F_SEAL_GROW, 1 << 16, 1 << 16, 1},
         {"shorter than announced", F_SEAL_SHRINK | F_SEAL_GROW, 4096, 1 << 16, 1},
@@ -210,14 +210,14 @@ static void lie_about_memory(void)
     size_t i;
     int rc;
 
-    for (i = 0; i < sizeof(tells) / sizeof(tells[0]); i++) {
+    for (i = 0; i < sizeof(mappings) / sizeof(mappings[0]); i++) {
         uint64_t id = UINT64_C(1) << 39 | i,
-                 tell[3] = {1 | (uint64_t)tells[i].access << 32, id, tells[i].says};
+                 tell[3] = {1 | (uint64_t)mappings[i].access << 32, id, mappings[i].claimed};
         int fd = memfd_create("byzantine", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-        uint32_t ctx = liar_ctx();
+        uint32_t ctx = violations_ctx();
 
-        CHECK(NULL, fd >= 0 && ftruncate(fd, (off_t)tells[i].bytes) == 0);
-        CHECK(NULL, tells[i].seals == 0 || fcntl(fd, F_ADD_SEALS, tells[i].seals) == 0);
+        CHECK(NULL, fd >= 0 && ftruncate(fd, (off_t)mappings[i].bytes) == 0);
+        CHECK(NULL, mappings[i].seals == 0 || fcntl(fd, F_ADD_SEALS, mappings[i].seals) == 0);
         CHECK(NULL, control_post(0, MESSAGE_BTL, tell, sizeof(tell), &fd, 1) == 0);
         close(fd);
         handshake_make(p.r, handshake_of(blob));
@@ -226,7 +226,7 @@ static void lie_about_memory(void)
         put64(blob, AT_RING, id);
         put64(blob, AT_RING + 8, 0);
         rc = join_with(blob, sizeof(blob), ctx);
-        EXPECT(rc < 0 && rc != -ETIMEDOUT, "shared memory %s: %d (%s)", tells[i].name, rc,
+        EXPECT(rc < 0 && rc != -ETIMEDOUT, "shared memory %s: %d (%s)", mappings[i].name, rc,
                rinfo_strerror(rc));
     }
     pair_close(p);
@@ -248,7 +248,7 @@ static void say_note(rch_t ch, uint32_t type, int code, uint64_t number, const c
 }
 
 /* A failure that is none, or that would have a call ask again for ever. */
-static void lie_about_failures(void)
+static void violate_failures(void)
 {
     static const int codes[] = {R_PENDING, R_EOF,     0,      1,       4711,   -4711,
                                 INT32_MIN, INT32_MAX, -EINTR, -EPROTO, -ENOMEM};
@@ -272,7 +272,7 @@ static void lie_about_failures(void)
 }
 
 /* More outstanding than the ring can hold: the descriptor would be readable for ever. */
-static void lie_about_events(void)
+static void violate_events(void)
 {
     static const uint64_t numbers[] = {SLOTS + 1, UINT64_C(1) << 32, UINT64_MAX};
     size_t i;
@@ -301,7 +301,7 @@ static void lie_about_events(void)
 }
 
 /* Close messages and handshakes for what this process does not open: of most nothing is kept, and of none twice. */
-static void lie_in_crowds(void)
+static void violate_unopened(void)
 {
     static _Alignas(struct handshake) unsigned char handshake[60000];
     struct end_message_head *head = &handshake_of(handshake)->head, bye;
@@ -355,8 +355,8 @@ static void say_cells(rch_t ch, uint32_t type, uint64_t op, uint64_t cell, uint6
 
 static struct pair open_cells(void)
 {
-    uint32_t ctx = liar_ctx();
-    rpipe_config_t cfg = liar_config(true, RPIPE_PUT, ctx);
+    uint32_t ctx = violations_ctx();
+    rpipe_config_t cfg = violations_config(true, RPIPE_PUT, ctx);
     struct pair p = {NULL, NULL};
 
     cfg.heap_bytes = CELLS * sizeof(uint64_t);
@@ -366,7 +366,7 @@ static struct pair open_cells(void)
     return p;
 }
 
-static void lie_about_cells(void)
+static void violate_cells(void)
 {
     static const struct {
         const char *name;
@@ -409,14 +409,14 @@ static void lie_about_cells(void)
 
 /* ---- all of it ---- */
 
-void lie_in_messages(uint64_t *random, int rounds)
+void violate_messages(uint64_t *random, int rounds)
 {
-    lie_about_failures();
-    lie_about_events();
-    lie_in_crowds();
-    lie_about_cells();
+    violate_failures();
+    violate_events();
+    violate_unopened();
+    violate_cells();
     records_of_other_versions();
-    lie_in_halves(random, 20 * rounds);
-    lie_in_notes(random, 20 * rounds);
-    lie_about_memory();
+    violate_handshakes(random, 20 * rounds);
+    violate_notes(random, 20 * rounds);
+    violate_mappings();
 }

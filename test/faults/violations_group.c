@@ -12,31 +12,31 @@
 #include <pthread.h>
 
 #define PARTS 3
-#define BAD 1 /* the index of the byzantine member */
+#define BYZANTINE 1 /* the index of the byzantine member */
 #define MANY 40
 
 static const int self[PARTS]; /* all of them rank 0 */
 
-struct crowd {
+struct members {
     rgroup_t redux;
     rgroup_t scatter;
     rch_t end[PARTS];                 /* of the partners */
     uint64_t sent[PARTS], got[PARTS]; /* by the good ones */
 };
 
-static struct crowd crowd_open(rpipe_op_t op, bool redux)
+static struct members members_open(rpipe_op_t op, bool redux)
 {
-    rpipe_config_t cfg = liar_config(!redux, op, liar_ctx());
-    struct crowd c = {NULL, NULL, {NULL}, {0}, {0}};
+    rpipe_config_t cfg = violations_config(!redux, op, violations_ctx());
+    struct members c = {NULL, NULL, {NULL}, {0}, {0}};
     int i, rc;
 
     for (i = 1; i < PARTS; i++)
-        (void)liar_ctx();
+        (void)violations_ctx();
     rc = redux ? redux_open(&c.redux, &cfg, self, PARTS)
                : scatter_open(&c.scatter, &cfg, self, PARTS);
     CHECK(NULL, rc == 0);
     for (i = 0; i < PARTS; i++) {
-        rpipe_config_t own = liar_config(redux, op, (uint32_t)cfg.context + (uint32_t)i);
+        rpipe_config_t own = violations_config(redux, op, (uint32_t)cfg.context + (uint32_t)i);
 
         CHECK(NULL, rpipe(&c.end[i], &own) == 0);
     }
@@ -46,7 +46,7 @@ static struct crowd crowd_open(rpipe_op_t op, bool redux)
     return c;
 }
 
-static void crowd_close(struct crowd *c)
+static void members_close(struct members *c)
 {
     int i, rc;
 
@@ -60,19 +60,19 @@ static void crowd_close(struct crowd *c)
 static uint64_t key_of(int place, uint64_t i) { return (uint64_t)place << 40 | i; }
 static size_t size_of(uint64_t i) { return i % 3 == 0 ? 24 : 56 + i % 5 * 40; }
 
-static void crowd_send(struct crowd *c, int place)
+static void members_send(struct members *c, int place)
 {
     send_one(c->end[place], size_of(c->sent[place]), key_of(place, c->sent[place]));
     c->sent[place]++;
 }
 
 /* The next message of any member. One that the byzantine member has written can be read, whatever it contains. */
-static void crowd_take(struct crowd *c, int place, raddr_t d, size_t size, uint64_t *sum)
+static void members_take(struct members *c, int place, raddr_t d, size_t size, uint64_t *sum)
 {
     rch_t part = rgroup_pipe(c->redux, place);
     const uint8_t *mem = rmem(part, d);
 
-    if (place == BAD) {
+    if (place == BYZANTINE) {
         for (size_t i = 0; i < size; i++)
             *sum += mem[i];
     } else {
@@ -85,7 +85,7 @@ static void crowd_take(struct crowd *c, int place, raddr_t d, size_t size, uint6
 }
 
 /* As the next message of the byzantine member. */
-static void put_nonsense(rch_t r)
+static void put_invalid_slot(rch_t r)
 {
     struct slot *slot = &r->ring->slot[r->r.nread & r->mask];
 
@@ -99,7 +99,7 @@ static void put_nonsense(rch_t r)
         ring_slot_publish(slot, r->r.nread + 1);
 }
 
-static void liar_is_told(rch_t end)
+static void violator_fails(rch_t end)
 {
     int rc;
 
@@ -108,9 +108,9 @@ static void liar_is_told(rch_t end)
     EXPECT(rc == -EPROTO, "the byzantine member got %d (%s)", rc, rinfo_strerror(rc));
 }
 
-static void lie_to_redux(rpipe_op_t op)
+static void violate_redux(rpipe_op_t op)
 {
-    struct crowd c = crowd_open(op, true);
+    struct members c = members_open(op, true);
     uint64_t sum = 0;
     int errors = 0, rc, place;
     size_t size;
@@ -118,106 +118,108 @@ static void lie_to_redux(rpipe_op_t op)
 
     for (int round = 0; round < MANY; round++) {
         if (round == 3)
-            put_nonsense(rgroup_pipe(c.redux, BAD));
+            put_invalid_slot(rgroup_pipe(c.redux, BYZANTINE));
         for (place = 0; place < PARTS; place += 2)
-            crowd_send(&c, place);
+            members_send(&c, place);
         while (c.got[0] < c.sent[0] || c.got[2] < c.sent[2] || (round == 3 && errors == 0)) {
             rc = rgroup_read(c.redux, &place, &d, &size, 0);
             if (rc == 0) {
-                crowd_take(&c, place, d, size, &sum);
+                members_take(&c, place, d, size, &sum);
                 continue;
             }
             errors++;
-            EXPECT(rc == -EPROTO && rgroup_lost(c.redux) == BAD, "redux: %d (%s) of place %d: %s",
-                   rc, rinfo_strerror(rc), rgroup_lost(c.redux), rerror(NULL));
+            EXPECT(rc == -EPROTO && rgroup_lost(c.redux) == BYZANTINE,
+                   "redux: %d (%s) of place %d: %s", rc, rinfo_strerror(rc), rgroup_lost(c.redux),
+                   rerror(NULL));
             CHECK(NULL, errors == 1);
         }
     }
     EXPECT(rgroup_count(c.redux) == PARTS - 1, "redux: %d writers are there",
            rgroup_count(c.redux));
-    liar_is_told(c.end[BAD]);
-    crowd_close(&c);
+    violator_fails(c.end[BYZANTINE]);
+    members_close(&c);
 }
 
 /* The second of three rounds has a byzantine member in it, or a message of another size, which is not held against its writer. */
-static void lie_to_reduction(rpipe_op_t op, int flags, bool nonsense)
+static void violate_reduction(rpipe_op_t op, int flags, bool invalid)
 {
-    struct crowd c = crowd_open(op, true);
+    struct members c = members_open(op, true);
     uint64_t mine[4], result[4];
-    int round, place, rc, combined, expected = nonsense ? -EPROTO : -EMSGSIZE;
+    int round, place, rc, combined, expected = invalid ? -EPROTO : -EMSGSIZE;
 
     for (round = 1; round <= 3; round++) {
         for (place = 0; place < PARTS; place++) {
             raddr_t d;
 
-            if (place == BAD && nonsense && round > 1)
+            if (place == BYZANTINE && invalid && round > 1)
                 continue;
-            d = rmalloc(c.end[place], place == BAD && round == 2 ? 8 : sizeof(mine));
+            d = rmalloc(c.end[place], place == BYZANTINE && round == 2 ? 8 : sizeof(mine));
             CHECK(c.end[place], d != ADDR_NULL);
             for (int i = 0; i < 4; i++)
                 mine[i] = (uint64_t)round * 100 + (uint64_t)place;
             memcpy(rmem(c.end[place], d), mine, rsize(c.end[place], d));
             CHECK(c.end[place], rwrite(c.end[place], d) == 0);
         }
-        if (nonsense && round == 2)
-            put_nonsense(rgroup_pipe(c.redux, BAD));
+        if (invalid && round == 2)
+            put_invalid_slot(rgroup_pipe(c.redux, BYZANTINE));
         rc = rgroup_reduce(c.redux, result, 4, RGROUP_UINT64, RGROUP_SUM, &combined, flags);
         if (round == 2) {
-            EXPECT(rc == expected && rgroup_lost(c.redux) == BAD,
+            EXPECT(rc == expected && rgroup_lost(c.redux) == BYZANTINE,
                    "reduction: %d (%s) of place %d, not %d", rc, rinfo_strerror(rc),
                    rgroup_lost(c.redux), expected);
             rc = rgroup_reduce(c.redux, result, 4, RGROUP_UINT64, RGROUP_SUM, &combined, flags);
         }
-        place = round == 1 || (round == 3 && !nonsense) ? PARTS : PARTS - 1;
+        place = round == 1 || (round == 3 && !invalid) ? PARTS : PARTS - 1;
         EXPECT(rc == 0 && combined == place, "reduction, round %d: %d, %d messages: %s", round, rc,
                combined, rerror(NULL));
         EXPECT(rc != 0 ||
                    result[3] == (uint64_t)(place == PARTS ? 300 * round + 3 : 200 * round + 2),
                "reduction, round %d: the result is %llu", round, (unsigned long long)result[3]);
     }
-    crowd_close(&c);
+    members_close(&c);
 }
 
 /* A reader reports that it has read more than was written. */
-static void lie_to_scatter(rpipe_op_t op, int to)
+static void violate_scatter(rpipe_op_t op, int to)
 {
-    struct crowd c = crowd_open(op, false);
+    struct members c = members_open(op, false);
     int errors = 0, rc, place, i;
 
-    atomic_store(&c.end[BAD]->credit->line.slots_read, 1000);
+    atomic_store(&c.end[BYZANTINE]->credit->line.slots_read, 1000);
     for (i = 0; i < MANY; i++) {
         raddr_t d;
 
-        rc = rgroup_alloc(c.scatter, to == BAD && errors > 0 ? i % 2 * 2 : to, 24, &place, &d, 0);
+        rc = rgroup_alloc(c.scatter, to == BYZANTINE && errors > 0 ? i % 2 * 2 : to, 24, &place, &d,
+                          0);
         if (rc == 0) {
             pattern_fill(rmem(rgroup_pipe(c.scatter, place), d), 24, (uint64_t)i);
             rc = rwrite(rgroup_pipe(c.scatter, place), d);
             if (rc !=
                 0) { /* a credit that arrived after the allocation; the group learns of it with the next one */
-                EXPECT(rc == -EPROTO && place == BAD, "scatter to %d: rwrite to place %d: %d: %s",
-                       to, place, rc, rerror(NULL));
-                rc = rgroup_alloc(c.scatter, BAD, 24, &place, &d, 0);
+                EXPECT(rc == -EPROTO && place == BYZANTINE,
+                       "scatter to %d: rwrite to place %d: %d: %s", to, place, rc, rerror(NULL));
+                rc = rgroup_alloc(c.scatter, BYZANTINE, 24, &place, &d, 0);
             }
         }
         if (rc == 0) {
-            if (place != BAD)
+            if (place != BYZANTINE)
                 receive_one(c.end[place], 24, (uint64_t)i);
             continue;
         }
         errors++;
-        EXPECT(rc == -EPROTO && rgroup_lost(c.scatter) == BAD,
+        EXPECT(rc == -EPROTO && rgroup_lost(c.scatter) == BYZANTINE,
                "scatter to %d: %d (%s) of place %d: %s", to, rc, rinfo_strerror(rc),
                rgroup_lost(c.scatter), rerror(NULL));
     }
     EXPECT(errors == 1 && rgroup_count(c.scatter) == PARTS - 1,
            "scatter to %d: %d errors, %d readers", to, errors, rgroup_count(c.scatter));
-    liar_is_told(c.end[BAD]);
-    crowd_close(&c);
+    violator_fails(c.end[BYZANTINE]);
+    members_close(&c);
 }
 
 /* ---- under one's feet ---- */
 
-static void take_one(struct crowd *c, uint64_t *sum, bool wait)
+static void take_one(struct members *c, uint64_t *sum, bool wait)
 {
     int place, rc;
     size_t size;
@@ -226,35 +228,35 @@ static void take_one(struct crowd *c, uint64_t *sum, bool wait)
     rc = wait ? rgroup_read(c->redux, &place, &d, &size, 0)
               : rgroup_read(c->redux, &place, &d, &size, R_NOWAIT);
     if (rc == 0)
-        crowd_take(c, place, d, size, sum);
+        members_take(c, place, d, size, sum);
     else if (rc != R_PENDING)
-        EXPECT(allowed(rc) && rgroup_lost(c->redux) == BAD,
+        EXPECT(allowed(rc) && rgroup_lost(c->redux) == BYZANTINE,
                "redux, in use: %d (%s) of place %d: %s", rc, rinfo_strerror(rc),
                rgroup_lost(c->redux), rerror(NULL));
 }
 
-static void crowd_round(uint64_t *random)
+static void members_round(uint64_t *random)
 {
-    struct crowd c = crowd_open(random_draw(random) % 2 == 0 ? RPIPE_PUT : RPIPE_GET, true);
-    struct scribble s = {.p = {c.end[BAD], rgroup_pipe(c.redux, BAD)},
+    struct members c = members_open(random_draw(random) % 2 == 0 ? RPIPE_PUT : RPIPE_GET, true);
+    struct scribble s = {.p = {c.end[BYZANTINE], rgroup_pipe(c.redux, BYZANTINE)},
                          .random = random_draw(random)};
     pthread_t thread;
     uint64_t sum = 0;
     int i, place, rc;
 
-    CHECK(NULL, rset_timeout(c.end[BAD], 1) == 0);
+    CHECK(NULL, rset_timeout(c.end[BYZANTINE], 1) == 0);
     CHECK(NULL, pthread_create(&thread, NULL, scribbles, &s) == 0);
     for (i = 0; i < MANY; i++) {
-        raddr_t d = rmalloc(c.end[BAD], random_draw(random) % 100);
+        raddr_t d = rmalloc(c.end[BYZANTINE], random_draw(random) % 100);
 
-        rc = d != ADDR_NULL ? rwrite(c.end[BAD], d) : -errno;
+        rc = d != ADDR_NULL ? rwrite(c.end[BYZANTINE], d) : -errno;
         EXPECT(allowed(rc), "redux, in use: the byzantine member's own call returned %d (%s)", rc,
                rinfo_strerror(rc));
         if (d != ADDR_NULL && rc != 0)
-            (void)rfree(c.end[BAD], d);
+            (void)rfree(c.end[BYZANTINE], d);
         for (place = 0; place < PARTS; place += 2)
             if (c.sent[place] - c.got[place] < 4)
-                crowd_send(&c, place);
+                members_send(&c, place);
         take_one(&c, &sum, false);
         take_one(&c, &sum, false);
     }
@@ -262,23 +264,23 @@ static void crowd_round(uint64_t *random)
     pthread_join(thread, NULL);
     while (check_failures == 0 && (c.got[0] < c.sent[0] || c.got[2] < c.sent[2]))
         take_one(&c, &sum, true);
-    crowd_close(&c);
+    members_close(&c);
     if (sum == 1)
         printf("\n"); /* the sum is used */
 }
 
-void lie_as_partner(uint64_t *random, int rounds)
+void violate_groups(uint64_t *random, int rounds)
 {
     for (rpipe_op_t op = RPIPE_PUT; op <= RPIPE_GET; op++) {
-        lie_to_redux(op);
+        violate_redux(op);
         for (int flags = 0; flags <= RGROUP_ORDERED; flags += RGROUP_ORDERED) {
-            lie_to_reduction(op, flags, true);
-            lie_to_reduction(op, flags, false);
+            violate_reduction(op, flags, true);
+            violate_reduction(op, flags, false);
         }
-        lie_to_scatter(op, BAD);
-        lie_to_scatter(op, RGROUP_NEXT);
-        lie_to_scatter(op, RGROUP_ANY);
+        violate_scatter(op, BYZANTINE);
+        violate_scatter(op, RGROUP_NEXT);
+        violate_scatter(op, RGROUP_ANY);
     }
     while (rounds-- > 0)
-        crowd_round(random);
+        members_round(random);
 }

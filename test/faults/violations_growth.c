@@ -12,7 +12,7 @@ enum { GROW_LENGTH = 32, GROW_KEY = 40 };
 #define GROW_BYTES 72
 
 /* Messages in, beside and across the segments of a heap that has grown: HEAP bytes, and HEAP more. */
-static void lie_about_segments(rpipe_op_t op, const struct kind *k)
+static void violate_segments(rpipe_op_t op, const struct kind *k)
 {
     static const struct {
         const char *name;
@@ -83,7 +83,7 @@ static void say_growth(rch_t ch, uint32_t type, uint64_t k, uint64_t bytes, int 
 }
 
 /* What a writer asks for. */
-static void lie_in_questions(rpipe_op_t op, const struct kind *kind)
+static void violate_questions(rpipe_op_t op, const struct kind *kind)
 {
     static const struct {
         const char *name;
@@ -123,7 +123,7 @@ static void lie_in_questions(rpipe_op_t op, const struct kind *kind)
 }
 
 /* Segment after segment, as fast as they can be asked for: it ends at the limit, and so does the memory that it costs. */
-static void lie_in_storms(rpipe_op_t op, const struct kind *kind)
+static void violate_in_use(rpipe_op_t op, const struct kind *kind)
 {
     struct pair p = pair_open_as(op, kind);
     uint64_t total = HEAP, k;
@@ -162,7 +162,7 @@ static void lie_in_storms(rpipe_op_t op, const struct kind *kind)
 }
 
 /* What a reader answers: to nothing, and to the question of a writer whose real reader is kept from answering. */
-static void lie_in_answers(rpipe_op_t op, const struct kind *kind)
+static void violate_answers(rpipe_op_t op, const struct kind *kind)
 {
     static const struct {
         const char *name;
@@ -177,7 +177,7 @@ static void lie_in_answers(rpipe_op_t op, const struct kind *kind)
         {"an error that is none", 1, 12345, -ENOMEM, -ENOMEM},
         {"yes, with a key that was never passed", 1, 0, 0, -EPROTO},
     };
-    static const struct btl_key nonsense = {{4711, 64, HEAP, 1}};
+    static const struct btl_key invalid = {{4711, 64, HEAP, 1}};
     struct growth *kept;
     size_t i;
     raddr_t d = ADDR_NULL;
@@ -191,7 +191,7 @@ static void lie_in_answers(rpipe_op_t op, const struct kind *kind)
         p.r->growth = NULL;
         CHECK(p.w, rmalloc_nb(p.w, 2 * HEAP, &d) == R_PENDING); /* asks */
         CHECK(NULL, control_flush(0, deadline_in_ms(PATIENCE_MS)) == 0);
-        say_growth(p.r, MESSAGE_GROWN, answers[i].k, 2 * HEAP, answers[i].code, &nonsense);
+        say_growth(p.r, MESSAGE_GROWN, answers[i].k, 2 * HEAP, answers[i].code, &invalid);
         CHECK(p.w, rset_timeout(p.w, PATIENCE_MS) == 0);
         d = rmalloc(p.w, 2 * HEAP);
         rc = d != ADDR_NULL ? 0 : -errno;
@@ -208,7 +208,7 @@ static void lie_in_answers(rpipe_op_t op, const struct kind *kind)
 
         if (i == 1)
             CHECK(p.w, rmalloc(p.w, 2 * HEAP) != ADDR_NULL);
-        say_growth(p.r, MESSAGE_GROWN, 1 + i, 2 * HEAP, 0, &nonsense);
+        say_growth(p.r, MESSAGE_GROWN, 1 + i, 2 * HEAP, 0, &invalid);
         while ((rc = rwait(p.w)) == 0)
             backoff_us(100);
         EXPECT(rc == -EPROTO, "an answer that was not asked for: %d (%s)", rc, rinfo_strerror(rc));
@@ -284,21 +284,21 @@ static void storm_round(uint64_t *random)
 
 /* ---- all of it ---- */
 
-void lie_about_growth(void)
+void violate_growth(void)
 {
     rpipe_op_t op;
     size_t n;
 
     for (op = RPIPE_PUT; op <= RPIPE_GET; op++)
         for (n = 0; n < 2; n++) {
-            lie_about_segments(op, n == 0 ? &growing : &growing_tags);
-            lie_in_questions(op, n == 0 ? &growing : &growing_tags);
-            lie_in_storms(op, n == 0 ? &growing : &growing_tags);
-            lie_in_answers(op, n == 0 ? &growing : &growing_tags);
+            violate_segments(op, n == 0 ? &growing : &growing_tags);
+            violate_questions(op, n == 0 ? &growing : &growing_tags);
+            violate_in_use(op, n == 0 ? &growing : &growing_tags);
+            violate_answers(op, n == 0 ? &growing : &growing_tags);
         }
 }
 
-void lie_in_growth_storms(uint64_t *random, int rounds)
+void violate_growth_in_use(uint64_t *random, int rounds)
 {
     while (rounds-- > 0)
         storm_round(random);

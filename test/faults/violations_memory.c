@@ -12,7 +12,7 @@
 
 /* ---- what a byzantine writer can do to a reader ---- */
 
-struct lie {
+struct slot_violation {
     const char *name;
     struct slot slot;
     uint64_t final; /* != 0: this into the control line, and no slot */
@@ -23,7 +23,7 @@ struct lie {
     {                                                                                              \
         .heap = {.offset = (o), .size = (s)}, .kind = SLOT_HEAP                                    \
     }
-static const struct lie lies[] = {
+static const struct slot_violation slot_violations[] = {
     {"kind 0", {.kind = 0}, 0, -EPROTO},
     {"kind 3", {.kind = 3, .bytes = 8}, 0, -EPROTO},
     {"a message from a region, where memory is mapped",
@@ -44,7 +44,7 @@ static const struct lie lies[] = {
     {"an end that promises more than there is", {.kind = 0}, 5 + 1, -EPROTO},
 };
 
-static void lie_to_reader(const struct lie *lie, rpipe_op_t op)
+static void violate_reader(const struct slot_violation *violation, rpipe_op_t op)
 {
     struct pair p = pair_open(op);
     struct slot *slot;
@@ -55,26 +55,27 @@ static void lie_to_reader(const struct lie *lie, rpipe_op_t op)
         send_one(p.w, i == 1 ? 500 : 24, (uint64_t)i);
         receive_one(p.r, i == 1 ? 500 : 24, (uint64_t)i);
     }
-    if (lie->final != 0) {
-        atomic_store(&p.w->ring->control.final, lie->final);
+    if (violation->final != 0) {
+        atomic_store(&p.w->ring->control.final, violation->final);
     } else {
         slot = &p.w->ring->slot[3];
-        memcpy(slot, &lie->slot, offsetof(struct slot, flag));
+        memcpy(slot, &violation->slot, offsetof(struct slot, flag));
         ring_slot_publish(slot, 4);
     }
     rc = rread(p.r, &d, NULL);
-    EXPECT(rc == lie->expected, "%s: rread gave %d (%s): %s", lie->name, rc, rinfo_strerror(rc),
-           rerror(p.r));
+    EXPECT(rc == violation->expected, "%s: rread gave %d (%s): %s", violation->name, rc,
+           rinfo_strerror(rc), rerror(p.r));
     rc = rread(p.r, &d, NULL);
-    EXPECT(rc == lie->expected, "%s: the second rread gave %d: %s", lie->name, rc, rerror(p.r));
+    EXPECT(rc == violation->expected, "%s: the second rread gave %d: %s", violation->name, rc,
+           rerror(p.r));
     while ((rc = rwait(p.w)) == 0) /* the byzantine end is notified, in a moment */
         backoff_us(100);
-    EXPECT(rc == -EPROTO, "%s: the writer got %d: %s", lie->name, rc, rerror(p.w));
+    EXPECT(rc == -EPROTO, "%s: the writer got %d: %s", violation->name, rc, rerror(p.w));
     pair_close(p);
 }
 
 /* Flags that are not the expected one are no messages. */
-static void lie_with_flags(void)
+static void violate_flags(void)
 {
     static const uint64_t flags[] = {1, 3, 5, 4 + SLOTS, UINT64_MAX, UINT64_C(1) << 63};
     struct pair p = pair_open(RPIPE_PUT);
@@ -104,7 +105,7 @@ static void lie_with_flags(void)
 }
 
 /* More messages than the heap has units. */
-static void lie_with_numbers(void)
+static void violate_numbers(void)
 {
     struct pair p = pair_open(RPIPE_PUT);
     uint64_t i, units = HEAP / 64;
@@ -126,7 +127,7 @@ static void lie_with_numbers(void)
 }
 
 /* The same memory twice: seen with RMALLOC_DEBUG=1, harmless without. */
-static void lie_twice(void)
+static void violate_twice(void)
 {
     struct pair p = pair_open(RPIPE_PUT);
     raddr_t d;
@@ -143,7 +144,7 @@ static void lie_twice(void)
 }
 
 /* More heap messages than the queue allows to be outstanding. */
-static void lie_with_queue(rpipe_op_t op, const struct kind *k)
+static void violate_queue(rpipe_op_t op, const struct kind *k)
 {
     struct pair p = pair_open_as(op, k);
     struct slot *slot;
@@ -207,7 +208,7 @@ static void name_blocks(const struct pair *p, int i, uint32_t block, int64_t lap
     ring_slot_publish(&p->r->r.blocks.reverse[i], (uint64_t)(1 + i + lap * QUEUE));
 }
 
-static void lie_about_blocks(rpipe_op_t op, const struct kind *k)
+static void violate_blocks(rpipe_op_t op, const struct kind *k)
 {
     size_t n;
 
@@ -240,14 +241,14 @@ static void lie_about_blocks(rpipe_op_t op, const struct kind *k)
     }
 }
 
-struct credit_lie {
+struct credit_violation {
     const char *name;
     uint64_t read, freed;
     int expected;
 };
 
 /* The writer has sent 8 messages, 4 of them in the heap; 4 slots are read and 2 heap messages freed, and it has the credits. */
-static const struct credit_lie credit_lies[] = {
+static const struct credit_violation credit_violations[] = {
     {"more slots read than sent", 1000, 2, -EPROTO},
     {"slots read backwards", 3, 2, -EPROTO},
     {"slots read: 2^64 - 1", UINT64_MAX, 2, -EPROTO},
@@ -259,7 +260,7 @@ static const struct credit_lie credit_lies[] = {
     {"all freed, and not read", 4, 4, -ETIMEDOUT}, /* one word is never held against the other */
 };
 
-static void lie_to_writer(const struct credit_lie *lie, rpipe_op_t op)
+static void violate_writer(const struct credit_violation *violation, rpipe_op_t op)
 {
     struct pair p = pair_open(op);
     raddr_t d;
@@ -272,22 +273,23 @@ static void lie_to_writer(const struct credit_lie *lie, rpipe_op_t op)
     for (i = 0; i < 4; i++)
         send_one(p.w, i % 2 == 0 ? 24 : 200, (uint64_t)i);
     CHECK(p.w, p.w->path->fetch_credits(p.w, NEED_SLOT) == 0);
-    atomic_store(&p.r->credit->line.slots_read, lie->read);
-    atomic_store(&p.r->credit->line.heap_freed, lie->freed);
+    atomic_store(&p.r->credit->line.slots_read, violation->read);
+    atomic_store(&p.r->credit->line.heap_freed, violation->freed);
     CHECK(p.w, rset_timeout(p.w, SHORT_MS) == 0);
     for (i = 0; rc == 0 && i < 3 * SLOTS; i++) {
         errno = 0;
         d = rmalloc(p.w, i % 2 == 0 ? 24 : 200);
         rc = d != ADDR_NULL ? rwrite(p.w, d) : -errno;
     }
-    EXPECT(rc == lie->expected, "%s: the writer got %d (%s): %s", lie->name, rc, rinfo_strerror(rc),
-           rerror(p.w));
-    if (lie->expected == -EPROTO) {
+    EXPECT(rc == violation->expected, "%s: the writer got %d (%s): %s", violation->name, rc,
+           rinfo_strerror(rc), rerror(p.w));
+    if (violation->expected == -EPROTO) {
         CHECK(p.r, rset_timeout(p.r, PATIENCE_MS) == 0);
         do
             rc = rread(p.r, &d, NULL);
         while (rc == 0);
-        EXPECT(rc == -EPROTO, "%s: the reader got %d (%s)", lie->name, rc, rinfo_strerror(rc));
+        EXPECT(rc == -EPROTO, "%s: the reader got %d (%s)", violation->name, rc,
+               rinfo_strerror(rc));
     }
     pair_close(p);
 }
@@ -413,27 +415,27 @@ static void fuzz_round(uint64_t *random)
 
 /* ---- all of it ---- */
 
-void lie_in_memory(void)
+void violate_memory(void)
 {
     rpipe_op_t op;
     size_t n;
 
     for (op = RPIPE_PUT; op <= RPIPE_GET; op++) {
-        for (n = 0; n < sizeof(lies) / sizeof(lies[0]); n++)
-            lie_to_reader(&lies[n], op);
-        for (n = 0; n < sizeof(credit_lies) / sizeof(credit_lies[0]); n++)
-            lie_to_writer(&credit_lies[n], op);
-        lie_with_queue(op, &tags);
-        lie_with_queue(op, &channel);
-        lie_about_blocks(op, &tags);
-        lie_about_blocks(op, &channel);
+        for (n = 0; n < sizeof(slot_violations) / sizeof(slot_violations[0]); n++)
+            violate_reader(&slot_violations[n], op);
+        for (n = 0; n < sizeof(credit_violations) / sizeof(credit_violations[0]); n++)
+            violate_writer(&credit_violations[n], op);
+        violate_queue(op, &tags);
+        violate_queue(op, &channel);
+        violate_blocks(op, &tags);
+        violate_blocks(op, &channel);
     }
-    lie_with_flags();
-    lie_with_numbers();
-    lie_twice();
+    violate_flags();
+    violate_numbers();
+    violate_twice();
 }
 
-void lie_under_feet(uint64_t *random, int rounds)
+void violate_memory_in_use(uint64_t *random, int rounds)
 {
     while (rounds-- > 0)
         fuzz_round(random);

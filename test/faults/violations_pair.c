@@ -11,9 +11,9 @@ const struct kind plain = {RPIPE_SYNC_BLOCKS, RMALLOC_NEXT_FIT, 0, 0},
 static uint32_t next_ctx;
 static struct pair bystander;
 
-uint32_t liar_ctx(void) { return next_ctx++; }
+uint32_t violations_ctx(void) { return next_ctx++; }
 
-void liar_begin(uint64_t *random)
+void violations_begin(uint64_t *random)
 {
     char seed[24];
 
@@ -29,7 +29,7 @@ void liar_begin(uint64_t *random)
     bystander = pair_open(RPIPE_PUT);
 }
 
-int liar_end(const char *program)
+int violations_end(const char *program)
 {
     pair_close(pair_open(RPIPE_GET));
     CHECK(NULL, rclose(bystander.w) == 0 && rclose(bystander.r) == 0);
@@ -37,7 +37,7 @@ int liar_end(const char *program)
     return check_report(program);
 }
 
-rpipe_config_t liar_config(bool writer, rpipe_op_t op, uint32_t ctx)
+rpipe_config_t violations_config(bool writer, rpipe_op_t op, uint32_t ctx)
 {
     rpipe_config_t cfg = channel_config(op, 0, writer, HEAP);
 
@@ -48,8 +48,8 @@ rpipe_config_t liar_config(bool writer, rpipe_op_t op, uint32_t ctx)
 
 struct pair pair_open_as(rpipe_op_t op, const struct kind *k)
 {
-    uint32_t ctx = liar_ctx();
-    rpipe_config_t w = liar_config(true, op, ctx), r = liar_config(false, op, ctx);
+    uint32_t ctx = violations_ctx();
+    rpipe_config_t w = violations_config(true, op, ctx), r = violations_config(false, op, ctx);
     struct pair p = {NULL, NULL};
 
     w.mode = r.mode = k->sync;

@@ -16,26 +16,26 @@
 
 static uint8_t memory[BYTES] __attribute__((aligned(64)));
 
-static void put_slot(rch_t r, const struct slot *says)
+static void put_slot(rch_t r, const struct slot *contents)
 {
     uint64_t number = r->r.nread + 1;
     struct slot *slot = &r->ring->slot[r->r.nread & r->mask];
 
-    memcpy(slot, says, offsetof(struct slot, flag));
+    memcpy(slot, contents, offsetof(struct slot, flag));
     if (r->remote != NULL)
         seal_slot(slot, number);
     else
         ring_slot_publish(slot, number);
 }
 
-static const struct region_lie {
+static const struct region_violation {
     const char *name;
     uint64_t bytes, size, at; /* of the region; of the message; where in the region it begins */
     uint32_t magic;           /* added to what is right */
     uint64_t number;
     uint64_t key[4];
     int expected;
-} region_lies[] = {
+} region_violations[] = {
     {"nothing wrong", BYTES, 600, 64, 0, 0, {0}, 0},
     {"all of it", BYTES, BYTES, 0, 0, 0, {0}, 0},
     {"a note without its magic", BYTES, 600, 0, 1, 0, {0}, -EPROTO},
@@ -69,10 +69,10 @@ static int read_it(struct pair p, rregion_t into, uint8_t *room, size_t *size, u
 }
 
 /* The first message is a valid one; its note is what the violation begins with. */
-static void lie_in_note(const struct region_lie *lie, bool elsewhere)
+static void violate_note(const struct region_violation *violation, bool elsewhere)
 {
     static uint8_t room[BYTES];
-    struct slot slot = {.heap = {AT, lie->size, UNKNOWN, lie->at}, .kind = SLOT_REGION};
+    struct slot slot = {.heap = {AT, violation->size, UNKNOWN, violation->at}, .kind = SLOT_REGION};
     struct pair p = pair_open(RPIPE_GET);
     rregion_t region, into = NULL;
     struct region_note note;
@@ -87,19 +87,19 @@ static void lie_in_note(const struct region_lie *lie, bool elsewhere)
     memcpy(&note, (char *)p.w->heap_memory.base + p.w->ring->slot[0].heap.offset, sizeof(note));
     receive_one(p.r, 600, 5);
     CHECK(p.w, rdone(p.w, &word, 0) == 0);
-    note.magic += lie->magic;
-    note.region = UNKNOWN + lie->number;
-    note.bytes = lie->bytes;
+    note.magic += violation->magic;
+    note.region = UNKNOWN + violation->number;
+    note.bytes = violation->bytes;
     for (i = 0; i < 4; i++)
-        note.key.word[i] += lie->key[i];
+        note.key.word[i] += violation->key[i];
     memcpy((char *)p.w->heap_memory.base + AT, &note, sizeof(note));
     put_slot(p.r, &slot);
     rc = read_it(p, into, room, &size, &mem);
-    EXPECT(rc == lie->expected, "a region, %s%s: %d (%s): %s", lie->name,
+    EXPECT(rc == violation->expected, "a region, %s%s: %d (%s): %s", violation->name,
            elsewhere ? ", into another one" : "", rc, rinfo_strerror(rc), rerror(p.r));
     if (rc == 0)
-        EXPECT(size == lie->size && memcmp(mem, memory + lie->at, size) == 0,
-               "a region, %s: other bytes", lie->name);
+        EXPECT(size == violation->size && memcmp(mem, memory + violation->at, size) == 0,
+               "a region, %s: other bytes", violation->name);
     pair_close(p);
     while ((rc = rregion_close(region)) == -EBUSY)
         backoff_us(100);
@@ -110,13 +110,13 @@ static void lie_in_note(const struct region_lie *lie, bool elsewhere)
 }
 
 /* Two messages, of which one is fetched, which the writer has been notified of. What the reader then reports of the payloads that it has fetched: */
-static void lie_about_fetches(void)
+static void violate_fetches(void)
 {
     static const struct {
         const char *name;
         int64_t beyond; /* the truth */
         int expected;
-    } lies[] = {
+    } violations[] = {
         {"more than were written", 2, -EPROTO},
         {"many more", 1000, -EPROTO},
         {"fewer than before", -1, -EPROTO},
@@ -126,7 +126,7 @@ static void lie_about_fetches(void)
     size_t i;
     int rc;
 
-    for (i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+    for (i = 0; i < sizeof(violations) / sizeof(violations[0]); i++) {
         struct pair p = pair_open(RPIPE_GET);
         rregion_t region;
         int word[2];
@@ -136,9 +136,9 @@ static void lie_about_fetches(void)
         receive_one(p.r, 600, 5);
         CHECK(p.w, rdone(p.w, &word[0], 0) == 0);
         CHECK(p.w, rwrite_from(p.w, region, 0, 600, 0, &word[1], 0) == 0);
-        atomic_fetch_add(&p.r->credit->line.fetched, (uint64_t)lies[i].beyond);
+        atomic_fetch_add(&p.r->credit->line.fetched, (uint64_t)violations[i].beyond);
         rc = rdone(p.w, &word[1], 0);
-        EXPECT(rc == lies[i].expected, "fetched: %s: %d (%s): %s", lies[i].name, rc,
+        EXPECT(rc == violations[i].expected, "fetched: %s: %d (%s): %s", violations[i].name, rc,
                rinfo_strerror(rc), rerror(p.w));
         pair_close(p);
         while (rregion_close(region) == -EBUSY)
@@ -146,7 +146,7 @@ static void lie_about_fetches(void)
     }
 }
 
-void lie_about_regions(void)
+void violate_regions(void)
 {
     static const struct slot slot = {.heap = {AT, 600, UNKNOWN, 0}, .kind = SLOT_REGION};
     struct pair p = pair_open(RPIPE_PUT);
@@ -162,9 +162,9 @@ void lie_about_regions(void)
     pattern_fill(memory, BYTES, 5);
     p = pair_open(RPIPE_GET);
     if (p.r->remote != NULL) {
-        for (i = 0; i < 2 * sizeof(region_lies) / sizeof(region_lies[0]); i++)
-            lie_in_note(&region_lies[i / 2], i % 2 == 1);
-        lie_about_fetches();
+        for (i = 0; i < 2 * sizeof(region_violations) / sizeof(region_violations[0]); i++)
+            violate_note(&region_violations[i / 2], i % 2 == 1);
+        violate_fetches();
     }
     pair_close(p);
 }

@@ -270,7 +270,7 @@ static void misuse_somehow(struct instance *i, struct input *in)
     struct instance *other = i == instances ? i + 1 : i - 1;
     const unsigned stales = i->stales < STALES ? i->stales : STALES;
     uint32_t how = input_byte(in), n = how >> 3;
-    static char nonsense[256];
+    static char invalid[256];
 
     switch (how & 7) {
     case 0:
@@ -291,7 +291,7 @@ static void misuse_somehow(struct instance *i, struct input *in)
         break;
     case 5:
         if (debugging())
-            misuse(i, i->vmem, (raddr_t)(void *)(nonsense + n));
+            misuse(i, i->vmem, (raddr_t)(void *)(invalid + n));
         break;
     case 6:
         if (debugging())

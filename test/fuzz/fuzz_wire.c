@@ -176,7 +176,7 @@ static void card(struct input *in)
 
 /* ---- what an unauthenticated connection sends to rank 0 ---- */
 
-static void guest(struct input *in)
+static void unauthenticated(struct input *in)
 {
     struct tcp_card table[2] = {{.bytes = 4}};
     int links[2] = {-1, -1},
@@ -268,7 +268,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         card(&in);
         break;
     case 3:
-        guest(&in);
+        unauthenticated(&in);
         break;
     default:
         settings(&in);

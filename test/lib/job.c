@@ -167,7 +167,8 @@ void rank_returned(struct board *board, int rank, int code, rch_t ch)
 {
     int64_t now = clock_now();
 
-    snprintf(board->rank[rank].sentence, sizeof(board->rank[rank].sentence), "%s", rerror(ch));
+    snprintf(board->rank[rank].error_message, sizeof(board->rank[rank].error_message), "%s",
+             rerror(ch));
     atomic_store(&board->rank[rank].code, code);
     atomic_store(&board->rank[rank].returned, now);
 }

@@ -30,7 +30,7 @@ struct board_rank {
     _Atomic uint64_t done, number; /* the scenario's */
     _Atomic uint64_t late;         /* calls that ended with their deadline */
     _Atomic int64_t left;          /* when rexit returned */
-    char sentence[400];
+    char error_message[400];
 };
 
 struct board {

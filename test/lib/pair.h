@@ -194,13 +194,13 @@ struct pair_child {
     const char *debug;         /* RMALLOC_DEBUG */
     const char *seed, *remote; /* over a simulated network; NULL: not */
     pid_t pid;
-    FILE *says;
+    FILE *output;
 };
 
 static inline void pair_child_start(struct pair_child *c, int (*group)(void))
 {
-    c->says = tmpfile();
-    c->pid = c->says != NULL ? fork() : -1;
+    c->output = tmpfile();
+    c->pid = c->output != NULL ? fork() : -1;
     if (c->pid != 0)
         return;
     setenv("RMALLOC_DEBUG", c->debug, 1);
@@ -211,7 +211,7 @@ static inline void pair_child_start(struct pair_child *c, int (*group)(void))
         setenv("RPIPE_SIM_SEED", c->seed, 1);
         setenv("RPIPE_SIM_MODE", c->remote, 1);
     }
-    if (dup2(fileno(c->says), 1) < 0 || dup2(fileno(c->says), 2) < 0)
+    if (dup2(fileno(c->output), 1) < 0 || dup2(fileno(c->output), 2) < 0)
         _exit(99);
     exit(group() != 0);
 }
@@ -227,10 +227,10 @@ static inline bool pair_child_end(struct pair_child *c)
     fflush(NULL);
     if (c->pid < 0 || waitpid(c->pid, &status, 0) != c->pid)
         return false;
-    rewind(c->says);
-    while ((byte = fgetc(c->says)) != EOF)
+    rewind(c->output);
+    while ((byte = fgetc(c->output)) != EOF)
         putchar(byte);
-    fclose(c->says);
+    fclose(c->output);
     if (status != 0)
         print_error("---- %s %s RMALLOC_DEBUG=%s network: %s %s: ended with status 0x%x\n", name,
                     value, c->debug, seed, net, (unsigned)status);

@@ -130,8 +130,8 @@ static uint64_t count(const char *name)
 }
 
 /* until a byte of another rank is here: without running handlers */
-static void tell(int to) { CHECK_OK(NULL, network_send(to, "!", 1)); }
-static void hear(int from)
+static void signal_rank(int to) { CHECK_OK(NULL, network_send(to, "!", 1)); }
+static void await_rank(int from)
 {
     char byte = 0;
 
@@ -229,14 +229,14 @@ static void flood(void)
 
     AM_OK(ram_request(am, 1, COUNT, &i, 1, NULL, 0, &first, 0)); /* the link is open */
     AM_OK(ram_wait(am, first, NULL, 0));
-    hear(1); /* it does not poll any more */
+    await_rank(1); /* it does not poll any more */
     for (i = 1; i <= CREDITS; i++)
         AM_OK(ram_request(am, 1, COUNT, &i, 1, NULL, 0, NULL, R_NOWAIT));
     AM_RC(R_PENDING, ram_request(am, 1, COUNT, &i, 1, NULL, 0, NULL, R_NOWAIT));
     AM_SAYS("credits");
     AM_RC(R_PENDING, ram_request(am, 1, COUNT, &i, 1, NULL, 0, &first, R_NOWAIT));
     CHECK(NULL, count("stalls_credit") >= 2 && count("outstanding") >= CREDITS);
-    tell(1);
+    signal_rank(1);
     for (; i <= 100; i++)
         AM_OK(ram_request(am, 1, COUNT, &i, 1, NULL, 0, NULL, 0));
     AM_OK(ram_flush(am));
@@ -248,8 +248,8 @@ static void be_flooded(void)
 
     while (counted < 1)
         CHECK(NULL, ram_serve(am, 1, R_FOREVER) == 1);
-    tell(0);
-    hear(0);
+    signal_rank(0);
+    await_rank(0);
     CHECK(NULL, ram_serve(am, 3, 0) == 3 && counted == 4);
     CHECK(NULL, ram_serve(am, 1, 0) == 1 && counted == 5);
     while (counted < 101) {
@@ -391,12 +391,12 @@ static void kept_while_idle(void)
         AM_OK(ram_wait(am, r, NULL, 0));
         for (int turn = 0; turn < 30; turn++)
             AM_RC(0, ram_serve(am, 1, 2));
-        tell(1);
+        signal_rank(1);
     } else if (mp_rank == 1) {
         while (keeps == 0)
             CHECK(NULL, ram_serve(am, 1, R_FOREVER) >= 0);
         AM_OK(ram_reply(am, &kept[0], RAM_RESULT, NULL, 0, NULL, 0));
-        hear(0);
+        await_rank(0);
         AM_RC(0, ram_serve(am, 1, 0));
         CHECK(NULL, pattern_same(kept[0].data, kept[0].bytes, i));
         AM_OK(ram_free(am, &kept[0]));
@@ -428,13 +428,13 @@ static void differ(void)
             rc = ram_wait(am, r, NULL, 0);
         AM_RC(-EPROTO, rc);
         CHECK(NULL, count("failed") == 1 && count("links_out") == 0);
-        tell(1);
+        signal_rank(1);
     } else if (mp_rank == 1) {
         while (count("failed") == 0)
             AM_RC(0, ram_serve(am, 1, 10));
         AM_SAYS("another");
         CHECK(NULL, count("links_in") == 0);
-        hear(0);
+        await_rank(0);
     }
     AM_OK(ram_exit(am));
 }

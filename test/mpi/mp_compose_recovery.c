@@ -85,15 +85,15 @@ static void victim(rch_t in, rch_t out, uint64_t written, uint64_t read)
 /* in turn, until rank 1 has died, and some rounds more; whose turn it is, is always known */
 static void deal(rgroup_t sc, int n, uint64_t *dealt)
 {
-    int turn = 0, told = 0;
+    int turn = 0, reported = 0;
 
-    for (uint64_t left = ROUNDS; told == 0 || left > 0; left -= told != 0) {
+    for (uint64_t left = ROUNDS; reported == 0 || left > 0; left -= reported != 0) {
         int place = -9, rc;
         uint64_t number = dealt[turn];
         raddr_t d;
         rch_t ch;
 
-        if (told != 0 && turn == 0)
+        if (reported != 0 && turn == 0)
             turn = n > 1 ? 1 : 0;
         number = dealt[turn];
         rc = rgroup_alloc(sc, RGROUP_NEXT, message_bytes(number), &place, &d, 0);
@@ -108,9 +108,9 @@ static void deal(rgroup_t sc, int n, uint64_t *dealt)
         }
         if (rc != 0) {
             CHECK_RC(-EPIPE, NULL, rc);
-            CHECK(NULL, rgroup_lost(sc) == 0 && told == 0);
+            CHECK(NULL, rgroup_lost(sc) == 0 && reported == 0);
             CHECK_ERROR(NULL, "rank 1");
-            told = 1;
+            reported = 1;
         } else {
             dealt[turn]++;
         }
@@ -131,7 +131,7 @@ static void deal(rgroup_t sc, int n, uint64_t *dealt)
 static void collect(rgroup_t rx, int n, uint64_t written)
 {
     uint64_t *count = calloc((size_t)n, sizeof(*count));
-    int place, rc, told = 0;
+    int place, rc, reported = 0;
     size_t size;
     raddr_t d;
 
@@ -142,7 +142,7 @@ static void collect(rgroup_t rx, int n, uint64_t written)
             break;
         if (rc != 0) {
             CHECK_RC(-ECONNRESET, NULL, rc);
-            CHECK(NULL, rgroup_lost(rx) == 0 && told++ == 0);
+            CHECK(NULL, rgroup_lost(rx) == 0 && reported++ == 0);
             CHECK_ERROR(NULL, "rank 1");
             CHECK(NULL, count[0] == written); /* all that was complete has come before */
             continue;
@@ -153,7 +153,7 @@ static void collect(rgroup_t rx, int n, uint64_t written)
         CHECK_OK(NULL, rfree(rgroup_pipe(rx, place), d));
         count[place]++;
     }
-    CHECK(NULL, told == 1 && count[0] == written);
+    CHECK(NULL, reported == 1 && count[0] == written);
     for (int i = 1; i < n; i++)
         CHECK(NULL, count[i] == BEFORE + AFTER);
     CHECK_OK(NULL, rgroup_close(rx));

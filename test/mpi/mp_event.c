@@ -151,14 +151,14 @@ static void rest(uint32_t ctx)
     close(set);
 }
 
-static void hear(int from)
+static void await_rank(int from)
 {
     char word;
 
     CHECK_OK(NULL, network_recv(from, &word, 1));
 }
 
-static void tell(int to)
+static void signal_rank(int to)
 {
     char word = 0;
 
@@ -176,35 +176,35 @@ static void no_number_left(uint32_t ctx)
 
     if (mp_rank == 0) {
         CHECK_OK(NULL, mp_open(&ch, false, 1, ctx, RPIPE_PUT, HEAP, 8));
-        tell(1);
-        hear(1);
+        signal_rank(1);
+        await_rank(1);
         p.fd = rfd(ch);
         CHECK(ch, p.fd >= 0);
-        tell(1);
-        hear(
+        signal_rank(1);
+        await_rank(
             1); /* the ends are joined, and what the writer has sent about the descriptor has been received */
         for (int i = 0; i < 10; i++)
             CHECK_RC(R_PENDING, ch, rread_nb(ch, &d, NULL));
-        tell(1);
+        signal_rank(1);
         CHECK(ch, poll(&p, 1, 30000) == 1);
         mp_read_free(ch, 100, mp_key(1, 0, ctx, 0));
-        tell(1);
+        signal_rank(1);
         CHECK_OK(ch, rclose(ch));
     } else if (mp_rank == 1) {
-        hear(0);
+        await_rank(0);
         CHECK(NULL, getrlimit(RLIMIT_NOFILE, &before) == 0);
         none = before;
         none.rlim_cur = 0;
         CHECK(NULL, setrlimit(RLIMIT_NOFILE, &none) == 0);
-        tell(0);
-        hear(0); /* behind the descriptor */
+        signal_rank(0);
+        await_rank(0); /* behind the descriptor */
         CHECK(NULL, setrlimit(RLIMIT_NOFILE, &before) == 0);
         CHECK_OK(NULL, mp_open(&ch, true, 0, ctx, RPIPE_PUT, HEAP, 8));
         CHECK_OK(ch, rwait(ch));
-        tell(0);
-        hear(0);
+        signal_rank(0);
+        await_rank(0);
         mp_send(ch, 100, mp_key(1, 0, ctx, 0));
-        hear(0); /* the close would make it readable, too */
+        await_rank(0); /* the close would make it readable, too */
         CHECK_OK(ch, rclose(ch));
     }
 }

@@ -64,9 +64,9 @@ static size_t fitting(size_t pipes)
 
 /* ---- a writer ---- */
 
-static void tell(int to) { CHECK_OK(NULL, network_send(to, "", 1)); }
+static void signal_rank(int to) { CHECK_OK(NULL, network_send(to, "", 1)); }
 
-static void hear(int from)
+static void await_rank(int from)
 {
     char byte;
 
@@ -100,7 +100,7 @@ static void writer(uint32_t base, size_t pipes)
             mp_send(ch[k], size_of(key), key);
         }
     }
-    hear(0); /* all of it has come, and rank 0 waits without a message */
+    await_rank(0); /* all of it has come, and rank 0 waits without a message */
     wall = now_ms();
     cpu = cpu_ms();
     if (mp_rank == 1) {
@@ -109,7 +109,7 @@ static void writer(uint32_t base, size_t pipes)
         usleep(IDLE_MS * 1000); /* so long it will wait; nothing depends on it */
         mp_send(ch[pipes / 2], size_of(key), key);
     }
-    hear(0);
+    await_rank(0);
     idle("a writer", now_ms() - wall, cpu_ms() - cpu);
     for (size_t i = 0; i < pipes; i++)
         CHECK_OK(ch[i], rclose(ch[i]));
@@ -238,7 +238,7 @@ static void reader(uint32_t base, size_t pipes, bool epoll)
     while (wait_some(&l, 10) > 0) /* descriptors come to rest; there is no news */
         CHECK(NULL, l.messages == total && l.ends == 0 && now_ms() < limit);
     for (int i = 1; i < mp_ranks; i++)
-        tell(i);
+        signal_rank(i);
     wall = now_ms();
     cpu = cpu_ms();
     while (l.messages ==
@@ -247,7 +247,7 @@ static void reader(uint32_t base, size_t pipes, bool epoll)
     CHECK(NULL, l.messages == total + 1 && l.source[pipes / 2].got == MESSAGES + 1 && l.ends == 0);
     idle(epoll ? "epoll_wait" : "rpoll", now_ms() - wall, cpu_ms() - cpu);
     for (int i = 1; i < mp_ranks; i++)
-        tell(i);
+        signal_rank(i);
     while (l.ends < l.n)
         CHECK(NULL, wait_some(&l, WAIT_MS) > 0);
     CHECK(NULL, l.messages == total + 1);

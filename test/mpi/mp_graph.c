@@ -198,12 +198,12 @@ static void blocking_ring(uint32_t base)
  * Rank 0 opens its ends, and then calls nothing of the library until every peer has reported by a signal that rwait()
  * has succeeded there, and that it has written. Peers on other hosts cannot signal it, and have no part in this.
  */
-static volatile sig_atomic_t heard;
+static volatile sig_atomic_t received;
 
 static void on_signal(int number)
 {
     (void)number;
-    heard++;
+    received++;
 }
 
 struct process {
@@ -239,7 +239,7 @@ static void joins_while_computing(uint32_t base)
                      mp_open(&w[i], true, i, base, i % 2 == 0 ? RPIPE_GET : RPIPE_PUT, HEAP, 8));
         }
         end = now_ms() + 30000;
-        while (heard < near_peers)
+        while (received < near_peers)
             if (now_ms() > end)
                 REQUIRE(false, "peers do not join while this rank computes");
         for (int i = 1; i < mp_ranks; i++) {

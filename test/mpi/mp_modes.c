@@ -116,7 +116,7 @@ static void tell_end(const char *which, const struct stream *s, rch_t ch, uint64
             (unsigned long long)st.grows, (unsigned long long)st.grow_refused, rerror(ch));
 }
 
-static void tell(void)
+static void print_context(void)
 {
     fflush(stdout);
     if (writer.s == NULL)
@@ -339,7 +339,7 @@ static bool serve_reader(struct reader *r)
 /* The other rank is about to print where it stands, too. */
 static void stuck(void)
 {
-    tell();
+    print_context();
     usleep(1000000);
     CHECK(writer.ch, false); /* no progress for a long time */
 }
@@ -476,7 +476,7 @@ int main(int argc, char **argv)
     if (mp_asked(argc, argv, "-sleep"))
         setenv("RPIPE_WAIT", "sleep", 1);
     mp_begin(argc, argv, 2);
-    check_context = tell;
+    check_context = print_context;
     if (mp_ranks != 2)
         return 1;
     begun = now_ms();

@@ -41,9 +41,9 @@ static void on_message(int from, uint32_t type, const void *body, size_t bytes, 
     (void)from, (void)type, (void)body, (void)bytes, (void)fds, (void)nfds;
 }
 
-static void on_gone(int peer, enum control_end end, const char *sentence)
+static void on_gone(int peer, enum control_end end, const char *error_message)
 {
-    if (peer == size - 1 && end == PEER_DIED && strstr(sentence, "lost") != NULL)
+    if (peer == size - 1 && end == PEER_DIED && strstr(error_message, "lost") != NULL)
         atomic_fetch_add(&died, 1);
 }
 

@@ -389,7 +389,7 @@ static void rank_different(int rank, int size)
     rank_stop();
 }
 
-static void test_different_collectives_are_told(void **state)
+static void test_different_collectives_are_reported(void **state)
 {
     (void)state;
     setenv("RPIPE_CONTROL", "auto", 1);
@@ -556,7 +556,7 @@ int main(void)
         BOTH(test_collectives),
         BOTH(test_a_death_ends_the_collective_of_all),
         cmocka_unit_test(test_a_deadline_ends_the_collective_of_all),
-        cmocka_unit_test(test_different_collectives_are_told),
+        cmocka_unit_test(test_different_collectives_are_reported),
         BOTH(test_leaving_waits_for_the_living),
         cmocka_unit_test(test_leaving_passes_over_those_who_have_left),
         cmocka_unit_test(test_leaving_has_a_deadline),

@@ -250,7 +250,7 @@ static void rank_forks(int rank, int size)
     rank_stop();
 }
 
-static void test_child_of_a_fork_is_nobody(void **state)
+static void test_child_of_a_fork_has_no_rank(void **state)
 {
     setenv("RPIPE_CONTROL", *state, 1);
     run_ranks(2, rank_forks);
@@ -265,7 +265,7 @@ int main(void)
         cmocka_unit_test(test_life_word_tells_before_sockets),
         BOTH(test_who_cannot_be_reached_is_lost),
         BOTH(test_who_is_stopped_is_not_dead),
-        BOTH(test_child_of_a_fork_is_nobody),
+        BOTH(test_child_of_a_fork_has_no_rank),
     };
 
     return cmocka_run_group_tests_name("ends of control network", tests, NULL, NULL);

@@ -24,7 +24,7 @@ static void own_card(int rank, struct card *card)
     memcpy(card, blob, sizeof(*card));
 }
 
-static int stranger(const struct card *card, bool tcp)
+static int client(const struct card *card, bool tcp)
 {
     struct sockaddr_un u = {.sun_family = AF_UNIX};
     struct sockaddr_in i = {.sin_family = AF_INET,
@@ -84,7 +84,7 @@ static void send_bytes(int fd, const void *data, size_t bytes)
     send(fd, data, bytes, MSG_NOSIGNAL);
 }
 
-static void rank_strangers(int rank, int size)
+static void rank_clients(int rank, int size)
 {
     struct card card;
     uint8_t noise[5000];
@@ -97,9 +97,9 @@ static void rank_strangers(int rank, int size)
     rank_start(&hooks);
     own_card((rank + 1) % size, &card); /* each rank is an unauthenticated client of the next one */
     for (i = 0; i < 40; i++)
-        idle[i] = stranger(&card, tcp); /* send nothing, or only a part */
+        idle[i] = client(&card, tcp); /* send nothing, or only a part */
     for (i = 0; i < 200; i++) {
-        fd = stranger(&card, tcp);
+        fd = client(&card, tcp);
         g = good_greeting(&card, 0);
         switch (i % 10) {
         case 0: /* noise */
@@ -160,10 +160,10 @@ static void rank_strangers(int rank, int size)
     rank_stop();
 }
 
-static void test_strangers_do_no_harm(void **state)
+static void test_unauthenticated_clients_do_no_harm(void **state)
 {
     setenv("RPIPE_CONTROL", *state, 1);
-    run_ranks(2, rank_strangers);
+    run_ranks(2, rank_clients);
 }
 
 /* Rank 1 has the cookies, as every rank does, and breaks the protocol in the name of rank 2, which sends nothing. */
@@ -181,7 +181,7 @@ static void rank_rogue(int rank, int size)
     rank_start(&hooks);
     if (rank == 1) {
         own_card(0, &card);
-        fd = stranger(&card, true);
+        fd = client(&card, true);
         g = good_greeting(&card, 2);
         send_bytes(fd, &g, sizeof(g));
         REQUIRE(recv(fd, &g, sizeof(g), MSG_WAITALL) == (ssize_t)sizeof(g) &&
@@ -210,7 +210,7 @@ static void rank_rogue(int rank, int size)
     rank_stop();
 }
 
-static void test_a_peer_that_talks_nonsense_is_cut_off(void **state)
+static void test_a_peer_that_sends_invalid_data_is_disconnected(void **state)
 {
     (void)state;
     setenv("RPIPE_CONTROL", "tcp", 1);
@@ -224,8 +224,8 @@ static void test_a_peer_that_talks_nonsense_is_cut_off(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(test_strangers_do_no_harm),
-        cmocka_unit_test(test_a_peer_that_talks_nonsense_is_cut_off),
+        BOTH(test_unauthenticated_clients_do_no_harm),
+        cmocka_unit_test(test_a_peer_that_sends_invalid_data_is_disconnected),
     };
 
     return cmocka_run_group_tests_name("unauthenticated connections to the control network", tests,

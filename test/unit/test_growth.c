@@ -4,7 +4,7 @@
  * and by how much, what the statistics report, what can never fit, where messages are, which calls wait, closing at any moment of a
  * growth, and no memory for it. With RPIPE_WAIT=sleep too. Deaths and violations are in test/faults.
  */
-#include "test/lib/crowd.h"
+#include "test/lib/pipe_load.h"
 #include "test/lib/pipe_modes.h"
 #include <dirent.h>
 #include <sys/resource.h>
@@ -345,20 +345,20 @@ static void all_sizes(const struct mode *m)
 
 /* ---- threads ---- */
 
-static size_t crowd_size(uint64_t i) { return 41 + random_mix(i) % 900; }
+static size_t load_size(uint64_t i) { return 41 + random_mix(i) % 900; }
 
 /* 3 readers hold up to 24 messages: they do not fit into the first segment */
-static void crowd(const struct mode *m)
+static void pipe_load(const struct mode *m)
 {
     rpipe_config_t cfg = mode_config(m, 1024, 0);
-    struct crowd c = {.messages = 240, .holds = CROWD_HOLDS, .size = crowd_size};
+    struct pipe_load c = {.messages = 240, .holds = PIPE_LOAD_HELD, .size = load_size};
 
     cfg.max_heap_bytes = 1 << 20;
     cfg.grow_after_us = 50;
     cfg.flags |= RPIPE_THREADS;
     cfg.timeout_ms = 20000;
     pair_open_with(&c.p, &cfg);
-    crowd_run(&c);
+    pipe_load_run(&c);
     assert_true(stats(c.p.w).grows >= 1);
     assert_int_equal(stats(c.p.r).heap_used, 0);
     pair_close(&c.p);
@@ -480,7 +480,7 @@ static void test_refused(void **unused)
 {
     static struct pair p[MODES];
     static raddr_t held[MODES];
-    FILE *says = tmpfile();
+    FILE *output = tmpfile();
     int kept = dup(2), logged = 0;
     raddr_t d = ANY_RADDR;
     char line[512];
@@ -489,9 +489,9 @@ static void test_refused(void **unused)
     (void)unused;
     if (pair_over_network())
         skip();
-    assert_true(says != NULL && kept >= 0);
+    assert_true(output != NULL && kept >= 0);
     fflush(stderr);
-    assert_int_equal(dup2(fileno(says), 2), 2);
+    assert_int_equal(dup2(fileno(output), 2), 2);
     for (size_t i = 0; i < MODES; i++)
         open_growing(&p[i], &modes[i], 1 << 16, 64 << 20, 100);
     limit_files(1 << 18);
@@ -544,11 +544,11 @@ static void test_refused(void **unused)
     fflush(stderr);
     assert_int_equal(dup2(kept, 2), 2);
     close(kept);
-    rewind(says);
-    while (fgets(line, sizeof(line), says) != NULL)
+    rewind(output);
+    while (fgets(line, sizeof(line), output) != NULL)
         logged += strstr(line, "info: ") != NULL && strstr(line, "grow") != NULL &&
                   strstr(line, "ulimit") != NULL;
-    fclose(says);
+    fclose(output);
     assert_true(logged >= (int)MODES);
 }
 
@@ -563,7 +563,7 @@ static int group(void)
         IN_EVERY_MODE(larger_than_any_segment),
         IN_EVERY_MODE(instead_of_enobufs),
         IN_EVERY_MODE(all_sizes),
-        IN_EVERY_MODE(crowd),
+        IN_EVERY_MODE(pipe_load),
         IN_EVERY_MODE(close_while_it_grows),
         cmocka_unit_test_teardown(test_refused, tell_mode),
     };

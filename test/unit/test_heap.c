@@ -20,7 +20,7 @@ static void assert_config(struct heap_config cfg, int error, const char *word)
     assert_ptr_equal(h, &cfg); /* outputs only on success */
 }
 
-static void a_bad_configuration_is_refused_with_a_sentence(void **state)
+static void an_invalid_configuration_is_refused_with_a_reason(void **state)
 {
     const struct heap_config good = {.unit_size = UNIT, .bytes = 4096};
     struct heap_config cfg;
@@ -121,7 +121,7 @@ static void a_block_is_whole_units(void **state)
     heap_destroy(h);
 }
 
-static void what_can_never_fit_is_told_from_what_does_not_fit_now(void **state)
+static void a_request_that_never_fits_differs_from_one_that_does_not_fit_now(void **state)
 {
     struct heap *h = heap_of_units(4);
 
@@ -191,7 +191,7 @@ static void a_short_last_unit_is_used_and_not_exceeded(void **state)
 
 /* ---- descriptors ---- */
 
-static void the_limit_of_descriptors_is_told(void **state)
+static void the_limit_of_descriptors_is_reported(void **state)
 {
     struct heap *h = heap_of_bytes(10 * UNIT, UNIT, 3);
     struct rdesc *a = take(h, 2, 0), *b = take(h, 2, 2);
@@ -363,14 +363,14 @@ static void a_fit_is_reached_through_its_table_too(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_bad_configuration_is_refused_with_a_sentence),
+        cmocka_unit_test(an_invalid_configuration_is_refused_with_a_reason),
         cmocka_unit_test(creation_without_memory_fails),
         cmocka_unit_test(the_largest_range_is_managed_to_its_last_byte),
         cmocka_unit_test(size_zero_takes_one_unit),
         cmocka_unit_test(a_block_is_whole_units),
-        cmocka_unit_test(what_can_never_fit_is_told_from_what_does_not_fit_now),
+        cmocka_unit_test(a_request_that_never_fits_differs_from_one_that_does_not_fit_now),
         cmocka_unit_test(a_short_last_unit_is_used_and_not_exceeded),
-        cmocka_unit_test(the_limit_of_descriptors_is_told),
+        cmocka_unit_test(the_limit_of_descriptors_is_reported),
         cmocka_unit_test(without_memory_for_a_descriptor_nothing_changes),
         cmocka_unit_test(after_warm_up_no_memory_is_asked_for),
         cmocka_unit_test(memory_is_at_its_offset_and_a_shadow_has_none),

@@ -123,13 +123,13 @@ static void the_check_sees_damage(void **state)
     struct heap *h = heap_of_units(16);
     struct rdesc *a = take(h, 4, 0), *b = take(h, 2, 4), *c = take(h, 2, 6), *d = take(h, 2, 8),
                  *e = take(h, 4, 10);
-    struct rdesc *f, *g, stranger;
+    struct rdesc *f, *g, foreign;
 
     (void)state;
     give(h, a);
     f = take(h, 3, 0); /* over a gap of 2 */
     give(h, c);
-    stranger = *d;
+    foreign = *d;
     g = heap_alloc(h, UNIT);
     assert_non_null(g);
     /* b, c freed, d, e, the gap, f, g */
@@ -153,7 +153,7 @@ static void the_check_sees_damage(void **state)
     DAMAGE(d->mem, h, "memory");
     DAMAGE(d->prev, b, "torn");
     DAMAGE(d->next, f, "torn");
-    DAMAGE(d->next, &stranger, "torn");
+    DAMAGE(d->next, &foreign, "torn");
     DAMAGE(g->units, g->units + 1, "overrun");
     DAMAGE(h->first.gap.offset, h->first.gap.offset - UNIT, "begins at");
     DAMAGE(h->first.gap.units, 1, "");

@@ -239,7 +239,7 @@ static void rank_mistaken(int rank, int size)
                 strstr(err.text, "rank 2 is the first") != NULL);
 }
 
-static void test_who_does_not_belong_is_told_why(void **state)
+static void test_a_process_outside_the_job_gets_the_reason(void **state)
 {
     static const char *const mistakes[] = {"secret", "twice", "size"};
     int i;
@@ -251,7 +251,7 @@ static void test_who_does_not_belong_is_told_why(void **state)
     }
 }
 
-static void rank_among_strangers(int rank, int size)
+static void rank_among_clients(int rank, int size)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     uint8_t noise[3000];
@@ -281,10 +281,10 @@ static void rank_among_strangers(int rank, int size)
     job_close();
 }
 
-static void test_strangers_at_the_port(void **state)
+static void test_unauthenticated_clients_at_the_port(void **state)
 {
     (void)state;
-    run_ranks(3, rank_among_strangers);
+    run_ranks(3, rank_among_clients);
 }
 
 /* Every rank that joins takes a descriptor of rank 0: with fewer than ranks the job cannot start, which is reported at once. */
@@ -372,7 +372,7 @@ static void test_abort_ends_all(void **state)
     job_finish(&job);
 }
 
-static void test_nobody_listens(void **state)
+static void test_no_process_listens(void **state)
 {
     char text[64];
     pid_t pid;
@@ -457,12 +457,12 @@ int main(void)
         cmocka_unit_test(test_a_damaged_card_is_refused),
         cmocka_unit_test(test_ranks_join_in_any_order),
         cmocka_unit_test(test_names_and_both_families),
-        cmocka_unit_test(test_who_does_not_belong_is_told_why),
-        cmocka_unit_test(test_strangers_at_the_port),
+        cmocka_unit_test(test_a_process_outside_the_job_gets_the_reason),
+        cmocka_unit_test(test_unauthenticated_clients_at_the_port),
         cmocka_unit_test(test_more_ranks_than_descriptors),
         cmocka_unit_test(test_a_rank_may_die_and_come_again),
         cmocka_unit_test(test_abort_ends_all),
-        cmocka_unit_test(test_nobody_listens),
+        cmocka_unit_test(test_no_process_listens),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

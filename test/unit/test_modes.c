@@ -4,7 +4,7 @@
  * queue that is full, for what stands in the way, and for what ends a wait. With RPIPE_WAIT=sleep too, where a waiting call sleeps at
  * once. Random traffic over all combinations is test/mpi/mp_modes.c; the tests of pipes run in several modes by themselves.
  */
-#include "test/lib/crowd.h"
+#include "test/lib/pipe_load.h"
 #include "test/lib/pipe_modes.h"
 #include "test/lib/counts.h"
 #include <rpipe.h>
@@ -420,20 +420,20 @@ static void wakes(const struct mode *m)
 
 /* ---- several threads at one end ---- */
 
-static size_t crowd_size(uint64_t i)
+static size_t load_size(uint64_t i)
 {
     return random_mix(i) % 5 == 0 ? random_mix(i) % 41 : 41 + random_mix(i) % 400;
 }
 
-static void crowd(const struct mode *m)
+static void pipe_load(const struct mode *m)
 {
     /* no fewer than there are writers: each holds one unsent while it waits for the queue */
-    rpipe_config_t cfg = mode_config(m, 4096, CROWD);
-    struct crowd c = {.messages = 300, .holds = 1, .size = crowd_size};
+    rpipe_config_t cfg = mode_config(m, 4096, PIPE_LOAD_THREADS);
+    struct pipe_load c = {.messages = 300, .holds = 1, .size = load_size};
 
     cfg.flags |= RPIPE_THREADS;
     pair_open_with(&c.p, &cfg);
-    crowd_run(&c);
+    pipe_load_run(&c);
     assert_int_equal(stats(c.p.w).messages, c.messages);
     whole_heap(&c.p, 4096);
     pair_close(&c.p);
@@ -544,7 +544,7 @@ static int group(void)
         IN_EVERY_MODE(queue_full),
         IN_EVERY_MODE(both_wait),
         cmocka_unit_test_teardown(test_wakes, tell_mode),
-        IN_EVERY_MODE(crowd),
+        IN_EVERY_MODE(pipe_load),
         IN_EVERY_MODE(friends),
     };
 

@@ -255,7 +255,7 @@ static void description(void **state)
     assert_int_equal(rclose(r), 0);
 }
 
-static void nobody(void **state)
+static void no_process(void **state)
 {
     struct seen s = {0};
 
@@ -290,7 +290,7 @@ static int observe_bytes(int fd, const unsigned char *all, size_t bytes, struct 
     return observe_file(fd, look, s, &err);
 }
 
-static uint64_t nonsense(void)
+static uint64_t invalid_word(void)
 {
     static const uint64_t edge[] = {0,         1,          7,         64,         4096,
                                     INT32_MAX, UINT32_MAX, INT64_MAX, UINT64_MAX, UINT64_MAX - 7};
@@ -323,7 +323,7 @@ static void hostile_file(void **state)
 
         memcpy(copy, all, bytes);
         for (uint64_t n = draw() % 4 + 1; n > 0; n--) {
-            uint64_t word = nonsense();
+            uint64_t word = invalid_word();
             size_t width = draw() % 2 == 0 ? sizeof(uint64_t) : sizeof(uint32_t);
 
             memcpy(copy + draw() % (area / width) * width, &word, width);
@@ -389,7 +389,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(true_file),        cmocka_unit_test(like_statistics),
         cmocka_unit_test(described),        cmocka_unit_test(description),
-        cmocka_unit_test(nobody),           cmocka_unit_test(hostile_file),
+        cmocka_unit_test(no_process),       cmocka_unit_test(hostile_file),
         cmocka_unit_test(not_to_the_child),
     };
 

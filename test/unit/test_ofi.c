@@ -25,8 +25,8 @@ static ssize_t overrun(struct fid_cq *cq, void *entries, size_t count)
     return -FI_EOVERRUN;
 }
 
-static int told;
-static void connection_failed(void) { told++; }
+static int failures;
+static void connection_failed(void) { failures++; }
 
 static void line_begin(struct btl *btl, struct btl_connection *line, struct ofi_op *op,
                        struct btl_done *done)
@@ -67,7 +67,7 @@ static void test_lines_fail_with_their_queue(void **state)
         line_begin(&btl, &line[i], &op[i], &done[i]);
     progress_drive(&btl);
     progress_drive(&btl);
-    assert_int_equal(told, 2);
+    assert_int_equal(failures, 2);
     for (i = 0; i < 2; i++) {
         assert_int_equal(btl_ofi_ops.connection_state(&line[i], &err), -EIO);
         assert_non_null(strstr(err.text, "fi_cq_read"));

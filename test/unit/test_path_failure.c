@@ -74,7 +74,7 @@ static int by_descriptor(struct pair *p, raddr_t *d)
     return rc;
 }
 
-static void told(struct pair *p, int rc, int read)
+static void both_report(struct pair *p, int rc, int read)
 {
     if (rc != -EIO)
         fail_msg("after %d messages: %s, %s", read, rinfo_strerror(rc), rerror(p->r));
@@ -99,7 +99,7 @@ static void test_waiting(void **state)
     open_pair(&p, RPIPE_SYNC_BLOCKS);
     write_all(&p, MESSAGES);
     rc = read_all(&p, by_waiting, &read);
-    told(&p, rc, read);
+    both_report(&p, rc, read);
     assert_true(rmalloc(p.w, BYTES) == ADDR_NULL);
     close_both(&p);
 }
@@ -114,7 +114,7 @@ static void test_descriptor(void **state)
     assert_true(rfd(p.r) >= 0);
     write_all(&p, MESSAGES);
     rc = read_all(&p, by_descriptor, &read);
-    told(&p, rc, read);
+    both_report(&p, rc, read);
     close_both(&p);
 }
 
@@ -131,7 +131,7 @@ static void test_lingering(void **state)
     CHECK_OK(p.w, rset_timeout(p.w, R_AT_ONCE));
     (void)rclose(p.w);
     rc = read_all(&p, by_waiting, &read);
-    told(&p, rc, read);
+    both_report(&p, rc, read);
     (void)rclose(p.r);
 }
 
@@ -150,7 +150,7 @@ static void test_after_bye(void **state)
     write_all(&p, 20);
     assert_int_equal(rclose(p.w), 0);
     rc = read_all(&p, by_waiting, &read);
-    told(&p, rc, read);
+    both_report(&p, rc, read);
     (void)rclose(p.r);
 }
 

@@ -70,59 +70,59 @@ static void test_two_threads(void **state)
 }
 
 /* thread_sync: many writers and many readers of the same two ends */
-enum { CROWD = 4, CROWD_MESSAGES = 2000 };
+enum { LOAD_THREADS = 4, CROWD_MESSAGES = 2000 };
 
-struct crowd {
+struct load {
     struct pair p;
     atomic_int writers_left;
-    atomic_uchar seen[CROWD][CROWD_MESSAGES];
+    atomic_uchar seen[LOAD_THREADS][CROWD_MESSAGES];
 };
 
 struct member {
-    struct crowd *crowd;
+    struct load *load;
     uint64_t number;
 };
 
-static uint64_t crowd_key(uint64_t who, uint64_t i) { return who << 32 | i; }
+static uint64_t load_key(uint64_t who, uint64_t i) { return who << 32 | i; }
 
-static size_t crowd_size(uint64_t key) { return random_mix(~key) % 300; }
+static size_t load_size(uint64_t key) { return random_mix(~key) % 300; }
 
-static void *crowd_writes(const struct member *me, rch_t w)
+static void *load_write(const struct member *me, rch_t w)
 {
     for (uint64_t i = 0; i < CROWD_MESSAGES; i++) {
-        uint64_t key = crowd_key(me->number, i);
+        uint64_t key = load_key(me->number, i);
         raddr_t d;
 
         /* the unsent blocks of other threads are this end's own, too: they will be sent */
-        while ((d = rmalloc(w, crowd_size(key))) == ADDR_NULL) {
+        while ((d = rmalloc(w, load_size(key))) == ADDR_NULL) {
             CHECK(w, errno == ENOBUFS);
             sched_yield();
         }
         (void)rset_tag(w, d, key);
-        pattern_fill(rmem(w, d), crowd_size(key), key);
+        pattern_fill(rmem(w, d), load_size(key), key);
         CHECK(w, rwrite(w, d) == R_SUCCESS);
     }
     return NULL;
 }
 
-static void *crowd_writing(void *argument)
+static void *load_writer(void *argument)
 {
     const struct member *me = argument;
-    rch_t w = me->crowd->p.w;
+    rch_t w = me->load->p.w;
 
-    (void)crowd_writes(me, w);
-    if (atomic_fetch_sub(&me->crowd->writers_left, 1) ==
+    (void)load_write(me, w);
+    if (atomic_fetch_sub(&me->load->writers_left, 1) ==
         1) /* also after a fault: the readers wait for the end */
         CHECK(w, rclose(w) == R_SUCCESS);
     return NULL;
 }
 
 /* what one thread reads of one writing thread comes in the order in which that one wrote */
-static void *crowd_reading(void *argument)
+static void *load_reader(void *argument)
 {
     const struct member *me = argument;
-    rch_t r = me->crowd->p.r;
-    int64_t last[CROWD] = {-1, -1, -1, -1};
+    rch_t r = me->load->p.r;
+    int64_t last[LOAD_THREADS] = {-1, -1, -1, -1};
     raddr_t d;
     size_t size;
     int rc;
@@ -133,44 +133,44 @@ static void *crowd_reading(void *argument)
         key = rtag(r, d);
         who = key >> 32;
         i = key & 0xffffffff;
-        CHECK(r, who < CROWD && i < CROWD_MESSAGES && (int64_t)i > last[who]);
+        CHECK(r, who < LOAD_THREADS && i < CROWD_MESSAGES && (int64_t)i > last[who]);
         last[who] = (int64_t)i;
-        CHECK(r, size == crowd_size(key) && pattern_same(rmem(r, d), size, key));
-        CHECK(r, atomic_fetch_add(&me->crowd->seen[who][i], 1) == 0);
+        CHECK(r, size == load_size(key) && pattern_same(rmem(r, d), size, key));
+        CHECK(r, atomic_fetch_add(&me->load->seen[who][i], 1) == 0);
         CHECK(r, rfree(r, d) == R_SUCCESS);
     }
     CHECK(r, rc == R_EOF);
     return NULL;
 }
 
-static void test_crowd(void **state)
+static void test_load(void **state)
 {
-    struct crowd *crowd = calloc(1, sizeof(*crowd));
+    struct load *load = calloc(1, sizeof(*load));
     rpipe_config_t cfg = pair_config(op_of(state), 4096);
-    struct member member[CROWD];
-    pthread_t w[CROWD], r[CROWD];
+    struct member member[LOAD_THREADS];
+    pthread_t w[LOAD_THREADS], r[LOAD_THREADS];
 
-    assert_non_null(crowd);
+    assert_non_null(load);
     atomic_store(&check_failures, 0);
-    atomic_store(&crowd->writers_left, CROWD);
+    atomic_store(&load->writers_left, LOAD_THREADS);
     cfg.flags |= RPIPE_THREADS;
     cfg.slots = 16;
-    pair_open_with(&crowd->p, &cfg);
-    for (size_t i = 0; i < CROWD; i++) {
-        member[i] = (struct member){crowd, i};
-        assert_int_equal(pthread_create(&w[i], NULL, crowd_writing, &member[i]), 0);
-        assert_int_equal(pthread_create(&r[i], NULL, crowd_reading, &member[i]), 0);
+    pair_open_with(&load->p, &cfg);
+    for (size_t i = 0; i < LOAD_THREADS; i++) {
+        member[i] = (struct member){load, i};
+        assert_int_equal(pthread_create(&w[i], NULL, load_writer, &member[i]), 0);
+        assert_int_equal(pthread_create(&r[i], NULL, load_reader, &member[i]), 0);
     }
-    for (size_t i = 0; i < CROWD; i++) {
+    for (size_t i = 0; i < LOAD_THREADS; i++) {
         pthread_join(w[i], NULL);
         pthread_join(r[i], NULL);
     }
     assert_int_equal(atomic_load(&check_failures), 0);
-    for (size_t k = 0; k < CROWD; k++)
+    for (size_t k = 0; k < LOAD_THREADS; k++)
         for (size_t i = 0; i < CROWD_MESSAGES; i++)
-            assert_int_equal(atomic_load(&crowd->seen[k][i]), 1);
-    CHECK_OK(crowd->p.r, rclose(crowd->p.r));
-    free(crowd);
+            assert_int_equal(atomic_load(&load->seen[k][i]), 1);
+    CHECK_OK(load->p.r, rclose(load->p.r));
+    free(load);
 }
 
 /* a call that waits keeps no other thread from going on; rclose ends it */
@@ -427,7 +427,7 @@ static void test_threads_that_leave(void **state)
 static int group(void)
 {
     const struct CMUnitTest tests[] = {
-        PUT_AND_GET(test_two_threads),           PUT_AND_GET(test_crowd),
+        PUT_AND_GET(test_two_threads),           PUT_AND_GET(test_load),
         PUT_AND_GET(test_waiting_holds_no_lock), PUT_AND_GET(test_close_ends_waits),
         PUT_AND_GET(test_peer_close_wakes),      cmocka_unit_test(test_open_in_threads),
         PUT_AND_GET(test_threads_that_leave),

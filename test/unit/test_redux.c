@@ -103,7 +103,7 @@ static void test_in_turn(void **state)
 }
 
 /* no message in its pipe waits for more than 2n + 16 of others, whatever the others do */
-static void test_nobody_starves(void **state)
+static void test_no_writer_starves(void **state)
 {
     for (int n = 1; n <= FAN_MOST; n += 5) {
         uint64_t s = 1000u * (unsigned)n + (unsigned)op_of(state), waited[FAN_MOST] = {0}, most = 0;
@@ -349,7 +349,7 @@ static int group(void)
 {
     const struct CMUnitTest tests[] = {
         PUT_AND_GET(test_in_turn),
-        PUT_AND_GET(test_nobody_starves),
+        PUT_AND_GET(test_no_writer_starves),
         PUT_AND_GET(test_idle_one),
         PUT_AND_GET(test_deadline),
         PUT_AND_GET(test_ends),

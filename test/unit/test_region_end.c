@@ -148,7 +148,7 @@ static void writer_goes(rpipe_op_t op)
  */
 static void wrong_note(rpipe_op_t op)
 {
-    for (int lie = 0; lie < 3 && op == RPIPE_GET && pair_over_network(); lie++) {
+    for (int invalid = 0; invalid < 3 && op == RPIPE_GET && pair_over_network(); invalid++) {
         uint64_t few = 100;
         rregion_t region;
         int word = 0;
@@ -163,9 +163,9 @@ static void wrong_note(rpipe_op_t op)
         CHECK_OK(p.w, rfree(p.w, d));
         CHECK_OK(p.w, rwrite_from(p.w, region, 0, 500, 0, &word, 0));
         assert_memory_equal(block, "rreg", 4); /* there it is */
-        if (lie == 0)
+        if (invalid == 0)
             memset(block, 0xff, 64);
-        else if (lie == 1)
+        else if (invalid == 1)
             memcpy(block + 16, &few, sizeof(few)); /* bytes of the region */
         else
             memset(block + 24, 0x11, 32); /* the key */

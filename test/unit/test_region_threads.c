@@ -31,7 +31,7 @@ static uint64_t key_of(uint64_t who, uint64_t i) { return who << 32 | i; }
 
 static size_t size_of(uint64_t key) { return random_mix(~key) % PIECE; }
 
-struct crowd {
+struct load {
     struct pair p;
     rregion_t shared; /* memory of the pipe, a part for each sender; NULL: of the program's */
     bool comes;       /* more of it may come and go */
@@ -40,7 +40,7 @@ struct crowd {
 };
 
 struct member {
-    struct crowd *crowd;
+    struct load *load;
     uint64_t number;
     uint8_t memory[PIECES][PIECE];
     int word[PIECES];
@@ -117,9 +117,9 @@ static void *send_pipes(struct member *me, rch_t w)
 
     for (uint64_t i = 0; i < messages(); i++) {
         uint64_t key = key_of(me->number, i);
-        bool comes = me->crowd->comes && i % 4 == 3;
+        bool comes = me->load->comes && i % 4 == 3;
         size_t size = size_of(key) % (OWN + 1);
-        rregion_t region = me->crowd->shared;
+        rregion_t region = me->load->shared;
         uint8_t *memory = (uint8_t *)rregion_mem(region) + part;
 
         CHECK(w,
@@ -143,15 +143,15 @@ static void *send_pipes(struct member *me, rch_t w)
 static void *sending(void *argument)
 {
     struct member *me = argument;
-    rch_t w = me->crowd->p.w;
+    rch_t w = me->load->p.w;
 
-    if (me->crowd->shared == NULL)
+    if (me->load->shared == NULL)
         (void)send_program(me, w);
     else
         (void)send_pipes(me, w);
-    if (atomic_fetch_sub(&me->crowd->senders_left, 1) ==
+    if (atomic_fetch_sub(&me->load->senders_left, 1) ==
         1) { /* also after a fault: the readers wait for the end */
-        CHECK(w, me->crowd->shared == NULL || rregion_close(me->crowd->shared) == 0);
+        CHECK(w, me->load->shared == NULL || rregion_close(me->load->shared) == 0);
         CHECK(w, rclose(w) == 0);
     }
     return NULL;
@@ -163,7 +163,7 @@ static void *sending(void *argument)
 static int read_one(struct member *me, rregion_t into, uint64_t turn, size_t *size, uint64_t *tag,
                     bool *same)
 {
-    rch_t r = me->crowd->p.r;
+    rch_t r = me->load->p.r;
     raddr_t d = ADDR_NULL;
     int rc;
 
@@ -189,7 +189,7 @@ static void *reading(void *argument)
 {
     struct member *me = argument;
     int64_t last[SENDERS] = {-1, -1, -1};
-    rch_t r = me->crowd->p.r;
+    rch_t r = me->load->p.r;
     rregion_t into = NULL;
     uint64_t tag = 0, turn;
     size_t size = 0;
@@ -202,18 +202,18 @@ static void *reading(void *argument)
 
         CHECK(r, who < SENDERS && i < messages() && (int64_t)i > last[who]);
         last[who] = (int64_t)i;
-        CHECK(r, size == (me->crowd->shared == NULL ? size_of(tag) : size_of(tag) % (OWN + 1)) &&
-                     same);
-        CHECK(r, atomic_fetch_add(&me->crowd->seen[who][i], 1) == 0);
+        CHECK(r,
+              size == (me->load->shared == NULL ? size_of(tag) : size_of(tag) % (OWN + 1)) && same);
+        CHECK(r, atomic_fetch_add(&me->load->seen[who][i], 1) == 0);
     }
     CHECK(r, rc == R_EOF);
     CHECK(r, rregion_close(into) == 0);
     return NULL;
 }
 
-static void crowd(rpipe_op_t op, bool pipes)
+static void load(rpipe_op_t op, bool pipes)
 {
-    struct crowd *all = calloc(1, sizeof(*all));
+    struct load *all = calloc(1, sizeof(*all));
     struct member *member = calloc(SENDERS + READERS, sizeof(*member));
     pthread_t thread[SENDERS + READERS];
 
@@ -224,7 +224,7 @@ static void crowd(rpipe_op_t op, bool pipes)
     if (pipes)
         CHECK_OK(all->p.w, rregion_open(&all->shared, all->p.w, NULL, SENDERS * OWN));
     for (size_t i = 0; i < SENDERS + READERS; i++) {
-        member[i].crowd = all;
+        member[i].load = all;
         member[i].number = i < SENDERS ? i : i - SENDERS;
         for (size_t at = 0; at < PIECES; at++)
             member[i].word[at] = 1;
@@ -242,9 +242,9 @@ static void crowd(rpipe_op_t op, bool pipes)
     free(all);
 }
 
-static void test_program(void **state) { crowd(op_of(state), false); }
+static void test_program(void **state) { load(op_of(state), false); }
 
-static void test_pipes(void **state) { crowd(op_of(state), true); }
+static void test_pipes(void **state) { load(op_of(state), true); }
 
 /* ---- an end that is closed meanwhile ---- */
 

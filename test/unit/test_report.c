@@ -99,28 +99,28 @@ static void job(int pipes, const struct limit *limit)
 static const char *said(const char *name, const char *value, int pipes, const struct limit *limit)
 {
     static char text[65536];
-    int says[2], status = -1;
+    int output[2], status = -1;
     size_t bytes = 0;
     ssize_t got;
     pid_t pid;
 
-    assert_int_equal(pipe(says), 0);
+    assert_int_equal(pipe(output), 0);
     fflush(NULL);
     pid = fork();
     if (pid == 0) {
         setenv(name, value, 1);
-        if (dup2(says[1], 2) < 0)
+        if (dup2(output[1], 2) < 0)
             _exit(99);
-        close(says[0]);
-        close(says[1]);
+        close(output[0]);
+        close(output[1]);
         job(pipes, limit);
         exit(0);
     }
-    close(says[1]);
-    while ((got = read(says[0], text + bytes, sizeof(text) - 1 - bytes)) > 0)
+    close(output[1]);
+    while ((got = read(output[0], text + bytes, sizeof(text) - 1 - bytes)) > 0)
         bytes += (size_t)got;
     text[bytes] = '\0';
-    close(says[0]);
+    close(output[0]);
     assert_true(pid > 0 && waitpid(pid, &status, 0) == pid);
     if (status != 0)
         fail_msg("%s=%s: status 0x%x: %s", name, value, (unsigned)status, text);

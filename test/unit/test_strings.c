@@ -321,7 +321,7 @@ static void test_environment(void **state)
 }
 
 /* An unknown variable: the warning has its name and that of the nearest setting ("-": none). */
-static int told(const char *name, const char *meant)
+static int warning_contains(const char *name, const char *text)
 {
     char said[512] = "";
     int ends[2], before = dup(STDERR_FILENO), rc;
@@ -340,23 +340,27 @@ static int told(const char *name, const char *meant)
         return n > 0 ? 3 : 0;
     if (n <= 0 || strstr(said, name) == NULL || strchr(said, '\n') != &said[n - 1])
         return 4;
-    return strcmp(meant, "-") == 0 ? strstr(said, "nearest") != NULL : strstr(said, meant) == NULL;
+    return strcmp(text, "-") == 0 ? strstr(said, "nearest") != NULL : strstr(said, text) == NULL;
 }
 
 static void test_unknown_variables(void **state)
 {
     (void)state;
     setenv("RPIPE_BOOTSTRAP", "single", 1);
-    assert_int_equal(in_child(told, "RPIPE_TIMEOUT", "the nearest is RPIPE_TIMEOUT_MS"), 0);
-    assert_int_equal(in_child(told, "RPIPE_TIMOUT_MS", "the nearest is RPIPE_TIMEOUT_MS"), 0);
-    assert_int_equal(in_child(told, "RPIPE_KEEPALIVE", "the nearest is RPIPE_KEEPALIVE_MS"), 0);
-    assert_int_equal(in_child(told, "RPIPE_LSOTS", "the nearest is RPIPE_SLOTS"), 0);
-    assert_int_equal(in_child(told, "RPIPE_RTACE_EVENT", "the nearest is RPIPE_TRACE_EVENTS"), 0);
-    assert_int_equal(in_child(told, "RPIPE_", "-"), 0);
-    assert_int_equal(in_child(told, "RPIPE_X", "-"), 0);
-    assert_int_equal(in_child(told, "RPIPE", "-"), 0);
-    assert_int_equal(in_child(told, "MY_RPIPE_TIMEOUT", "-"), 0);
-    assert_int_equal(in_child(told, "RPIPE_WAIT", "sleep"), 0);
+    assert_int_equal(in_child(warning_contains, "RPIPE_TIMEOUT", "the nearest is RPIPE_TIMEOUT_MS"),
+                     0);
+    assert_int_equal(
+        in_child(warning_contains, "RPIPE_TIMOUT_MS", "the nearest is RPIPE_TIMEOUT_MS"), 0);
+    assert_int_equal(
+        in_child(warning_contains, "RPIPE_KEEPALIVE", "the nearest is RPIPE_KEEPALIVE_MS"), 0);
+    assert_int_equal(in_child(warning_contains, "RPIPE_LSOTS", "the nearest is RPIPE_SLOTS"), 0);
+    assert_int_equal(
+        in_child(warning_contains, "RPIPE_RTACE_EVENT", "the nearest is RPIPE_TRACE_EVENTS"), 0);
+    assert_int_equal(in_child(warning_contains, "RPIPE_", "-"), 0);
+    assert_int_equal(in_child(warning_contains, "RPIPE_X", "-"), 0);
+    assert_int_equal(in_child(warning_contains, "RPIPE", "-"), 0);
+    assert_int_equal(in_child(warning_contains, "MY_RPIPE_TIMEOUT", "-"), 0);
+    assert_int_equal(in_child(warning_contains, "RPIPE_WAIT", "sleep"), 0);
 }
 
 /* a request for a launcher where there is none is an error, never another bootstrap */

@@ -61,7 +61,7 @@ static void the_loose_block_is_compared_with_those_in_indices(void **state)
     assert_takes(RMALLOC_WORST_FIT, "a..b...c", 1, 4);
 }
 
-static void sizes_of_one_class_are_told_apart(void **state)
+static void sizes_of_one_class_are_distinguished(void **state)
 {
     struct rdesc *hole[4], *d;
     struct heap *h;
@@ -181,7 +181,7 @@ static void a_sent_block_is_freed_like_an_owned_one(void **state)
 
 /* ---- sizes ---- */
 
-static void size_zero_takes_one_unit_and_what_cannot_fit_is_told_apart(void **state)
+static void size_zero_takes_one_unit_and_requests_that_never_fit_are_distinguished(void **state)
 {
     (void)state;
     for (unsigned f = 0; f < FITS; f++) {
@@ -368,12 +368,12 @@ int main(void)
         cmocka_unit_test(each_fit_takes_the_block_of_its_definition),
         cmocka_unit_test(among_equals_the_lowest_is_taken),
         cmocka_unit_test(the_loose_block_is_compared_with_those_in_indices),
-        cmocka_unit_test(sizes_of_one_class_are_told_apart),
+        cmocka_unit_test(sizes_of_one_class_are_distinguished),
         cmocka_unit_test(what_is_split_gives_its_low_end),
         cmocka_unit_test(neighbours_become_one_whatever_the_order),
         cmocka_unit_test(what_comes_and_goes_on_top_changes_no_index),
         cmocka_unit_test(a_sent_block_is_freed_like_an_owned_one),
-        cmocka_unit_test(size_zero_takes_one_unit_and_what_cannot_fit_is_told_apart),
+        cmocka_unit_test(size_zero_takes_one_unit_and_requests_that_never_fit_are_distinguished),
         cmocka_unit_test(a_request_passes_by_a_last_unit_that_is_too_short),
         cmocka_unit_test(the_next_best_is_taken_where_the_best_is_too_short),
         cmocka_unit_test(the_largest_range_is_managed_to_its_last_byte),

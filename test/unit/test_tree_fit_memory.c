@@ -7,7 +7,7 @@
 
 /* ---- growth ---- */
 
-static void a_segment_is_usable_at_once_and_no_block_lies_in_two(void **state)
+static void a_segment_is_usable_at_once_and_no_block_is_in_two(void **state)
 {
     (void)state;
     for (unsigned f = 0; f < FITS; f++) {
@@ -251,7 +251,7 @@ static void memory_for_many_blocks_is_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_segment_is_usable_at_once_and_no_block_lies_in_two),
+        cmocka_unit_test(a_segment_is_usable_at_once_and_no_block_is_in_two),
         cmocka_unit_test(memory_of_a_segment_is_where_it_is_mapped),
         cmocka_unit_test(growth_without_memory_changes_nothing),
         cmocka_unit_test(exactly_as_many_blocks_as_allowed_are_handed_out_however_scattered),

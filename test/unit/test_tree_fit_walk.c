@@ -191,12 +191,12 @@ static void the_check_sees_damage(void **state)
     for (unsigned f = 0; f < FITS; f++) {
         struct heap *h = heap_of_bytes(fits[f], 32 * UNIT, UNIT, 0);
         struct rdesc *a = take(h, 4), *b = take(h, 2), *c = take(h, 3), *d = take(h, 2),
-                     *e = take(h, 2), stranger;
+                     *e = take(h, 2), foreign;
         struct index *index;
 
         give(h, b);
         give(h, d); /* a b-free c d-free e rest: b and the rest are in an index, d is loose */
-        stranger = *c;
+        foreign = *c;
         index = &h->free.index[tree_fit_class(b->units, fits[f])];
         assert_int_equal(b->state, DESC_FREE);
         assert_int_equal(d->state, DESC_LOOSE);
@@ -218,7 +218,7 @@ static void the_check_sees_damage(void **state)
         DAMAGE(c->prev, b, "torn"); /* which is free */
         DAMAGE(e->prev, d->prev, "torn");
         DAMAGE(a->next, link_to_free(c), "torn");
-        DAMAGE(c->next, &stranger, "torn");
+        DAMAGE(c->next, &foreign, "torn");
         DAMAGE(h->first.edge.prev, a, "last block");
         DAMAGE(h->free.loose, tree_fit_none(h), "unindexed");
         DAMAGE(h->free.unindexed, d, "loose");

@@ -485,7 +485,7 @@ static void misuse_is_detected_and_does_no_harm(void **state)
 
 static struct heap *inside(rvmem_t v) { return (struct heap *)(void *)v; }
 
-static void the_check_logs_a_sentence(void **state)
+static void the_check_logs_an_error(void **state)
 {
     rvmem_t v = create(NULL, 4096);
     raddr_t a = rvmem_alloc(v, 100);
@@ -549,7 +549,7 @@ static void debugging_tells_every_misuse(void **state)
 {
     rvmem_t v = create(NULL, 4096), other = create(NULL, 4096);
     raddr_t a = rvmem_alloc(v, 100), b = rvmem_alloc(v, 1), foreign = rvmem_alloc(other, 1);
-    static char nonsense[256];
+    static char invalid[256];
 
     (void)state;
     assert_int_equal(rvmem_free(v, a), 0);
@@ -560,7 +560,7 @@ static void debugging_tells_every_misuse(void **state)
     assert_int_equal(rvmem_free(v, foreign), -EINVAL);
     assert_said("no descriptor of this allocator");
     listen_begin();
-    assert_null(rvmem_mem(v, (raddr_t)(void *)nonsense));
+    assert_null(rvmem_mem(v, (raddr_t)(void *)invalid));
     assert_said("rvmem_mem: the argument is no descriptor");
     listen_begin();
     assert_true(rvmem_offset(v, (raddr_t)(void *)8) == UINT64_MAX); /* is not even read */
@@ -578,7 +578,7 @@ static void debugging_tells_every_misuse(void **state)
     assert_int_equal(rvmem_free(v, ADDR_NULL), -EINVAL);
     assert_said("ADDR_NULL");
     listen_begin();
-    assert_int_equal(rvmem_grow(v, nonsense, 100), -EINVAL);
+    assert_int_equal(rvmem_grow(v, invalid, 100), -EINVAL);
     assert_said("rvmem_grow: 100 bytes at 0x");
     assert_int_equal(rvmem_free(v, b), 0);
     rvmem_destroy(v);
@@ -622,7 +622,7 @@ static int run_for(rmalloc_fit_t which, const char *name)
         cmocka_unit_test_setup(a_walk_ends_where_a_visitor_ends_it, debug_off),
         cmocka_unit_test_setup(a_dump_shows_what_there_is, debug_off),
         cmocka_unit_test_setup(misuse_is_detected_and_does_no_harm, debug_off),
-        cmocka_unit_test_setup(the_check_logs_a_sentence, debug_off),
+        cmocka_unit_test_setup(the_check_logs_an_error, debug_off),
         cmocka_unit_test_setup(debugging_finds_damage_at_the_next_operation, debug_on),
         cmocka_unit_test_setup(debugging_tells_every_misuse, debug_on),
         cmocka_unit_test_setup(debugging_changes_no_result, debug_on),

@@ -19,7 +19,7 @@ unit_tests = \
 	test/unit/test_greeting \
 	test/unit/test_growth \
 	test/unit/test_heap \
-	test/unit/test_heap_crowd \
+	test/unit/test_heap_million \
 	test/unit/test_heap_exhaustive \
 	test/unit/test_heap_growth \
 	test/unit/test_heap_model \
@@ -148,7 +148,7 @@ noinst_HEADERS = \
 	test/lib/pattern.h \
 	test/lib/port.h \
 	test/lib/counts.h \
-	test/lib/crowd.h \
+	test/lib/pipe_load.h \
 	test/lib/random.h \
 	test/lib/group.h \
 	test/lib/group_pair.h \

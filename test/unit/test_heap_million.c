@@ -4,7 +4,7 @@
  * holes, and indices to their depth. The model is a map with a byte for each unit, out of which is found, now
  * and then, where a request must go; that blocks do not overlap is seen each time.
  *
- * The seed is printed. usage: test_heap_crowd [seed], or MODEL_SEED in the environment.
+ * The seed is printed. usage: test_heap_million [seed], or MODEL_SEED in the environment.
  */
 #include "test/lib/random.h"
 #include "alloc/heap.h"
@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-#define CROWD 1000000u
+#define BLOCKS 1000000u
 
 static uint64_t random_state;
 
@@ -28,28 +28,28 @@ static uint64_t random_next(void) { return random_draw(&random_state); }
 
 static uint64_t random_below(uint64_t n) { return random_next() % n; }
 
-struct crowd {
+struct million {
     struct heap *h;
     struct rdesc **at; /* by unit: the block that begins there */
     unsigned char *taken;
     uint64_t held;
 };
 
-/* Which unit a request gets by the definition; random-fit: whether `given` is one that it may get. CROWD: none. */
-static unsigned crowd_choice(const struct crowd *c, rmalloc_fit_t algorithm, unsigned units,
-                             unsigned given)
+/* Which unit a request gets by the definition; random-fit: whether `given` is one that it may get. BLOCKS: none. */
+static unsigned million_choice(const struct million *c, rmalloc_fit_t algorithm, unsigned units,
+                               unsigned given)
 {
-    unsigned best = CROWD, best_units = 0;
+    unsigned best = BLOCKS, best_units = 0;
 
-    for (unsigned at = 0, end; at < CROWD; at = end) {
+    for (unsigned at = 0, end; at < BLOCKS; at = end) {
         end = at + 1;
         if (c->taken[at])
             continue;
-        while (end < CROWD && !c->taken[end])
+        while (end < BLOCKS && !c->taken[end])
             end++;
         if (end - at < units)
             continue;
-        if (best == CROWD || (algorithm == RMALLOC_BEST_FIT && end - at < best_units) ||
+        if (best == BLOCKS || (algorithm == RMALLOC_BEST_FIT && end - at < best_units) ||
             (algorithm == RMALLOC_WORST_FIT && end - at > best_units) ||
             (algorithm == RMALLOC_RANDOM_FIT && at == given)) {
             best = at;
@@ -59,7 +59,7 @@ static unsigned crowd_choice(const struct crowd *c, rmalloc_fit_t algorithm, uns
     return best;
 }
 
-static void crowd_alloc(struct crowd *c, rmalloc_fit_t algorithm, unsigned units, bool look)
+static void million_alloc(struct million *c, rmalloc_fit_t algorithm, unsigned units, bool look)
 {
     struct rdesc *d = heap_alloc(c->h, units);
     unsigned at;
@@ -67,12 +67,12 @@ static void crowd_alloc(struct crowd *c, rmalloc_fit_t algorithm, unsigned units
     if (d == NULL) {
         assert_int_equal(heap_alloc_error(c->h), -EAGAIN);
         if (algorithm != RMALLOC_NEXT_FIT)
-            assert_int_equal(crowd_choice(c, algorithm, units, CROWD), CROWD);
+            assert_int_equal(million_choice(c, algorithm, units, BLOCKS), BLOCKS);
         return;
     }
     at = (unsigned)d->offset;
     if (look && algorithm != RMALLOC_NEXT_FIT)
-        assert_int_equal(at, crowd_choice(c, algorithm, units, at));
+        assert_int_equal(at, million_choice(c, algorithm, units, at));
     for (unsigned u = at; u < at + units; u++) {
         assert_false(c->taken[u]);
         c->taken[u] = 1;
@@ -81,7 +81,7 @@ static void crowd_alloc(struct crowd *c, rmalloc_fit_t algorithm, unsigned units
     c->held++;
 }
 
-static void crowd_free(struct crowd *c, unsigned at)
+static void million_free(struct million *c, unsigned at)
 {
     struct rdesc *d = c->at[at];
 
@@ -91,9 +91,9 @@ static void crowd_free(struct crowd *c, unsigned at)
     heap_free(c->h, d);
 }
 
-static int crowd_visit(const rvmem_block_t *block, void *arg)
+static int million_visit(const rvmem_block_t *block, void *arg)
 {
-    const struct crowd *c = arg;
+    const struct million *c = arg;
 
     for (uint64_t u = block->offset; u < block->offset + block->bytes; u++)
         if (c->taken[u] != (block->state == RVMEM_USED))
@@ -101,55 +101,55 @@ static int crowd_visit(const rvmem_block_t *block, void *arg)
     return block->d == c->at[block->offset] ? 0 : -1;
 }
 
-static void crowd_compare(struct crowd *c)
+static void million_compare(struct million *c)
 {
     rvmem_stats_t stats;
     struct error err = {""};
 
     if (heap_check(c->h, &err) != 0)
         fail_msg("%s", err.text);
-    assert_int_equal(heap_walk(c->h, crowd_visit, c), 0);
+    assert_int_equal(heap_walk(c->h, million_visit, c), 0);
     heap_get_stats(c->h, &stats);
     assert_int_equal(stats.blocks_used, c->held);
 }
 
-static void crowded(rmalloc_fit_t algorithm)
+static void million_blocks(rmalloc_fit_t algorithm)
 {
     struct heap_config cfg = {
-        .algorithm = algorithm, .unit_size = 1, .bytes = CROWD, .max_descriptors = 2 * CROWD};
-    struct crowd c = {.at = calloc(CROWD, sizeof(*c.at)), .taken = calloc(CROWD, 1)};
-    const unsigned churn = 60000, first = (unsigned)random_below(CROWD);
+        .algorithm = algorithm, .unit_size = 1, .bytes = BLOCKS, .max_descriptors = 2 * BLOCKS};
+    struct million c = {.at = calloc(BLOCKS, sizeof(*c.at)), .taken = calloc(BLOCKS, 1)};
+    const unsigned churn = 60000, first = (unsigned)random_below(BLOCKS);
 
     cfg.seed = random_next();
     assert_true(c.at != NULL && c.taken != NULL);
     assert_int_equal(heap_create(&c.h, &cfg), 0);
-    for (unsigned i = 0; i < CROWD; i++)
-        crowd_alloc(&c, algorithm, 1, i % 200000 == 0);
-    assert_int_equal(c.held, CROWD);
-    for (unsigned i = 0; i < CROWD; i++) { /* every second one, in an order that is none */
-        unsigned at = (unsigned)((first + (uint64_t)i * 700001) % CROWD);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        million_alloc(&c, algorithm, 1, i % 200000 == 0);
+    assert_int_equal(c.held, BLOCKS);
+    for (unsigned i = 0; i < BLOCKS; i++) { /* every second one, in an order that is none */
+        unsigned at = (unsigned)((first + (uint64_t)i * 700001) % BLOCKS);
 
         if (at % 2 == 0)
-            crowd_free(&c, at);
+            million_free(&c, at);
     }
     for (unsigned i = 0; i < churn; i++) {
-        unsigned at = (unsigned)random_below(CROWD);
+        unsigned at = (unsigned)random_below(BLOCKS);
 
         if (c.at[at] != NULL)
-            crowd_free(&c, at);
+            million_free(&c, at);
         else if (algorithm != RMALLOC_NEXT_FIT || i % 1024 == 0)
-            crowd_alloc(&c, algorithm, 1 + (unsigned)random_below(2), i % 8192 < 2);
+            million_alloc(&c, algorithm, 1 + (unsigned)random_below(2), i % 8192 < 2);
     }
-    crowd_compare(&c);
-    for (unsigned i = 0; i < CROWD; i++) {
-        unsigned at = (unsigned)((first + (uint64_t)i * 700001) % CROWD);
+    million_compare(&c);
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        unsigned at = (unsigned)((first + (uint64_t)i * 700001) % BLOCKS);
 
         if (c.at[at] != NULL)
-            crowd_free(&c, at);
+            million_free(&c, at);
     }
-    crowd_alloc(&c, algorithm, CROWD, true);
+    million_alloc(&c, algorithm, BLOCKS, true);
     assert_int_equal(c.held, 1);
-    crowd_compare(&c);
+    million_compare(&c);
     heap_destroy(c.h);
     free(c.at);
     free(c.taken);
@@ -158,31 +158,31 @@ static void crowded(rmalloc_fit_t algorithm)
 static void next_fit_with_a_million_blocks(void **state)
 {
     (void)state;
-    crowded(RMALLOC_NEXT_FIT);
+    million_blocks(RMALLOC_NEXT_FIT);
 }
 
 static void first_fit_with_a_million_blocks(void **state)
 {
     (void)state;
-    crowded(RMALLOC_FIRST_FIT);
+    million_blocks(RMALLOC_FIRST_FIT);
 }
 
 static void best_fit_with_a_million_blocks(void **state)
 {
     (void)state;
-    crowded(RMALLOC_BEST_FIT);
+    million_blocks(RMALLOC_BEST_FIT);
 }
 
 static void worst_fit_with_a_million_blocks(void **state)
 {
     (void)state;
-    crowded(RMALLOC_WORST_FIT);
+    million_blocks(RMALLOC_WORST_FIT);
 }
 
 static void random_fit_with_a_million_blocks(void **state)
 {
     (void)state;
-    crowded(RMALLOC_RANDOM_FIT);
+    million_blocks(RMALLOC_RANDOM_FIT);
 }
 
 int main(int argc, char **argv)

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* crowd.h: several threads at both ends of a pipe; every message is checked. */
-#ifndef TEST_LIB_CROWD_H
-#define TEST_LIB_CROWD_H
+/* pipe_load.h: several threads at both ends of a pipe; every message is checked. */
+#ifndef TEST_LIB_PIPE_LOAD_H
+#define TEST_LIB_PIPE_LOAD_H
 
 #include "test/lib/pair.h"
 
-enum { CROWD = 3, CROWD_HOLDS = 8 }; /* threads of each end; messages that one may hold */
+enum {
+    PIPE_LOAD_THREADS = 3,
+    PIPE_LOAD_HELD = 8
+}; /* threads of each end; messages that one may hold */
 
-struct crowd {
+struct pipe_load {
     struct pair p;
     uint64_t messages;
-    uint64_t holds; /* messages that each reader holds before it frees them: 1 to CROWD_HOLDS */
+    uint64_t holds; /* messages that each reader holds before it frees them: 1 to PIPE_LOAD_HELD */
     size_t (*size)(uint64_t number);
     atomic_uint_fast64_t next, got;
 };
 
-static inline void *crowd_writes(void *argument)
+static inline void *pipe_load_write(void *argument)
 {
-    struct crowd *c = argument;
+    struct pipe_load *c = argument;
     uint64_t i;
 
     while ((i = atomic_fetch_add(&c->next, 1)) < c->messages) {
@@ -31,11 +34,11 @@ static inline void *crowd_writes(void *argument)
     return NULL;
 }
 
-static inline void *crowd_reads(void *argument)
+static inline void *pipe_load_read(void *argument)
 {
-    struct crowd *c = argument;
-    uint64_t key[CROWD_HOLDS], n = 0;
-    raddr_t held[CROWD_HOLDS];
+    struct pipe_load *c = argument;
+    uint64_t key[PIPE_LOAD_HELD], n = 0;
+    raddr_t held[PIPE_LOAD_HELD];
     size_t size;
 
     while (atomic_fetch_add(&c->got, 1) < c->messages) {
@@ -55,14 +58,14 @@ static inline void *crowd_reads(void *argument)
 }
 
 /* The pipe is open, with RPIPE_THREADS at both ends. */
-static inline void crowd_run(struct crowd *c)
+static inline void pipe_load_run(struct pipe_load *c)
 {
-    pthread_t thread[2 * CROWD];
+    pthread_t thread[2 * PIPE_LOAD_THREADS];
 
-    for (int i = 0; i < 2 * CROWD; i++)
+    for (int i = 0; i < 2 * PIPE_LOAD_THREADS; i++)
         assert_int_equal(
-            pthread_create(&thread[i], NULL, i % 2 == 0 ? crowd_writes : crowd_reads, c), 0);
-    for (int i = 0; i < 2 * CROWD; i++)
+            pthread_create(&thread[i], NULL, i % 2 == 0 ? pipe_load_write : pipe_load_read, c), 0);
+    for (int i = 0; i < 2 * PIPE_LOAD_THREADS; i++)
         pthread_join(thread[i], NULL);
     assert_int_equal(atomic_load(&check_failures), 0);
 }
