@@ -22,7 +22,6 @@
 #include <stdint.h>
 
 #define DESC_INLINE_MAX 40 /* bytes of payload inside a slot */
-#define DESC_HEADER_BYTES 8
 #define DESC_OWNER_MOST 0xffffffu
 #define DESC_LIMIT_DEFAULT 1000000u /* descriptors of a pool without a limit */
 

@@ -10,7 +10,6 @@
 
 #include "bootstrap/job_ops.h"
 #include "util/membarrier.h"
-#include "util/log.h"
 #include "util/module.h"
 #include "util/settings.h"
 

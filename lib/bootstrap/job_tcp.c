@@ -14,8 +14,6 @@
 #include "bootstrap/job_tcp_client.h"
 #include "bootstrap/job_tcp_root.h"
 #include "util/fork_fds.h"
-#include "util/clock.h"
-#include "util/limit.h"
 #include "util/log.h"
 #include "util/settings.h"
 

@@ -19,7 +19,6 @@
 #include "btl/verbs/state.h"
 
 #include "util/clock.h"
-#include "util/log.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -26,7 +26,6 @@
 
 #include "util/cpu.h"
 #include "util/hash.h"
-#include "util/list.h"
 #include "util/error.h"
 
 #include <infiniband/verbs.h>

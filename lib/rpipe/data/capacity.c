@@ -6,7 +6,7 @@
  * each of which needs its slot too. A positive answer stays true until this end allocates again: free capacity only grows. (The
  * queues of a network may be full for a moment; they empty by themselves.)
  */
-#include "rpipe/data/path.h"
+#include "rpipe/end/path.h"
 #include "rpipe/end/call.h"
 #include "rpipe/end/connector.h"
 

@@ -12,7 +12,7 @@
 #include "rpipe/data/path_remote_transfer.h"
 
 #include "rpipe/data/credit.h"
-#include "rpipe/end/call.h"
+#include "rpipe/end/error.h"
 #include "rpipe/end/config.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
  * by call_once or call_await.
  */
 #include "rpipe/data/attempt.h"
-#include "rpipe/data/path.h"
+#include "rpipe/end/path.h"
 #include "rpipe/data/take.h"
 #include "rpipe/end/debug_check.h"
 #include "rpipe/end/state.h"
@@ -14,7 +14,6 @@
 
 #include "control/control.h"
 #include "observe/record/trace.h"
-#include "util/failpoint.h"
 
 #include <errno.h>
 #include <string.h>

@@ -7,7 +7,7 @@
  */
 #include "rpipe/data/attempt.h"
 #include "rpipe/data/copy_small.h"
-#include "rpipe/data/path.h"
+#include "rpipe/end/path.h"
 #include "rpipe/data/publish.h"
 #include "rpipe/end/debug_check.h"
 

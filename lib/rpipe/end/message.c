@@ -4,7 +4,6 @@
 
 #include "control/control.h"
 #include "rpipe/end/config.h"
-#include "util/failpoint.h"
 #include "util/log.h"
 
 #include <string.h>

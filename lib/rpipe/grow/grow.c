@@ -16,10 +16,10 @@
  */
 #include "rpipe/grow/grow.h"
 
-#include "rpipe/end/call.h"
 #include "rpipe/end/config.h"
 #include "rpipe/end/connector.h"
 #include "rpipe/end/debug_check.h"
+#include "rpipe/end/error.h"
 #include "rpipe/end/message.h"
 #include "rpipe/end/path.h"
 #include "rpipe/end/state.h"

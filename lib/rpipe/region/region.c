@@ -7,7 +7,7 @@
 #include "rpipe/region/region_read.h"
 #include "rpipe/region/region_write.h"
 #include "rpipe/data/attempt.h"
-#include "rpipe/data/path.h"
+#include "rpipe/end/path.h"
 #include "rpipe/end/config.h"
 
 #include "util/failpoint.h"

@@ -9,7 +9,7 @@
 #include "rpipe/region/region_read.h"
 
 #include "rpipe/data/attempt.h"
-#include "rpipe/data/path.h"
+#include "rpipe/end/path.h"
 #include "rpipe/data/violation.h"
 
 #include "observe/record/trace.h"

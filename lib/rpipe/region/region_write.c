@@ -10,7 +10,7 @@
 #include "rpipe/region/region_write.h"
 
 #include "rpipe/data/attempt.h"
-#include "rpipe/data/path.h"
+#include "rpipe/end/path.h"
 
 #include "observe/record/trace.h"
 #include "util/failpoint.h"
