@@ -14,6 +14,7 @@
 #include "am/link_out.h"
 #include "am/receive_in.h"
 #include "am/receive_out.h"
+#include "util/clock.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@
 #define AM_TEND_POLLS 8  /* turns of am_progress_some that find nothing */
 #define AM_POLLS 40      /* turns of am_progress_some: some 2 us, in which most answers arrive */
 #define AM_SLICE_MS 1    /* of waiting, between two checks of what rpoll does not see */
+#define AM_UNCONNECTED_NS 50000 /* of waiting where there is no pipe to read yet */
 
 /* ---- reading ---- */
 
@@ -124,13 +126,12 @@ int am_progress_some(struct ram *am, int most)
 
 int am_wait_readers(struct ram *am)
 {
-    const struct timespec backoff = {0, 50000};
     int rc = 0;
 
     if (am->readers > 0)
         rc = rpipe_poll(am->reading, am->readers, am->ready, AM_SLICE_MS);
     else
-        nanosleep(&backoff, NULL);
+        clock_sleep(AM_UNCONNECTED_NS);
     if (AM_UNLIKELY(rc != 0 && rc != -ETIMEDOUT)) {
         char why[WIRE_TEXT_BYTES];
 
