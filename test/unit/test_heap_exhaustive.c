@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every state that a small heap can come to, and every operation in each: nothing that can go wrong in a few units is left
- * to chance. States are found by breadth-first search from the empty heap. A state is how the units are shared out, and
- * which hole changed last, which a heap may treat otherwise than the rest; with next-fit also in which order they
- * were, what was given back and waits, and which segment was used last. It is come to by going the way to it again on a new heap, beside the model (heap_model.h), which then has to agree in everything that can
- * be seen, with every subset of the blocks sent.
+ * Every state of a small heap, and every operation in each. A breadth-first search from the empty
+ * heap finds the states. A state is the distribution of the units and the hole that changed last,
+ * which a heap may treat differently; with next-fit also the order of blocks, freed blocks that wait,
+ * and the segment used last. Each visit repeats the path to the state on a new heap, beside the model
+ * (heap_model.h), and compares all visible results, with every subset of the blocks sent.
  *
- * In each state: every size from 0 to beyond the heap, byte by byte; each block given back, and shrunk to every size; growth by a second segment;
- * with first-fit, carving every size at every byte; everything given back from either end, and the whole heap taken.
- * random-fit is asked again, with its generator further on, until each free block that is large enough has been given.
+ * In each state: every size from 0 to beyond the heap, byte by byte; each block freed, and shrunk to
+ * every size; growth by a second segment; with first-fit, carving every size at every byte; all freed
+ * from either end, and the whole heap allocated. random-fit repeats with its generator further on,
+ * until it has returned each free block that is large enough.
  *
  * usage: test_heap_exhaustive [units]: how large one segment becomes.
  */
 #include "heap_model.h"
+#include "util/hash.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -173,18 +175,10 @@ static void make_key(const struct world *w, unsigned char *key)
     }
 }
 
-static unsigned hash(const unsigned char *key)
-{
-    uint64_t h = 0;
-
-    for (unsigned i = 0; i < KEY_BYTES; i++)
-        h = (h ^ key[i]) * UINT64_C(0x9e3779b97f4a7c15) >> 7 ^ h << 11;
-    return (unsigned)(h ^ h >> 32);
-}
-
 static unsigned *slot_of(const struct search *s, const unsigned char *key)
 {
-    unsigned i = hash(key) & (s->slots - 1);
+    uint64_t h = hash_bytes(HASH_BASIS, key, KEY_BYTES);
+    unsigned i = (unsigned)(h ^ h >> 32) & (s->slots - 1);
 
     while (s->table[i] != 0 && memcmp(s->node[s->table[i] - 1].key, key, KEY_BYTES) != 0)
         i = (i + 1) & (s->slots - 1);
