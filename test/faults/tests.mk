@@ -15,6 +15,7 @@ fault_tests = \
 	test/faults/cleanup_after_kill \
 	test/faults/violations \
 	test/faults/violations_above \
+	test/faults/resource_exhaustion \
 	test/faults/resource_limits \
 	test/faults/failpoint_remote \
 	test/faults/plugins \
@@ -84,7 +85,8 @@ test_faults_violations_above_SOURCES = \
 	test/faults/violations_pair.c \
 	test/faults/violations_region.c \
 	test/faults/random_am.h
-test_faults_resource_limits_SOURCES = test/faults/resource_limits.c test/lib/job.c
+test_faults_resource_exhaustion_SOURCES = test/faults/resource_exhaustion.c test/faults/resource_limits.h test/lib/job.c
+test_faults_resource_limits_SOURCES = test/faults/resource_limits.c test/faults/resource_limits.h test/lib/job.c
 test_faults_failpoint_remote_SOURCES = test/faults/failpoint_remote.c $(stepped)
 test_faults_failpoint_remote_LDADD = $(with_steps)
 test_faults_failpoint_remote_LDFLAGS = -rdynamic
