@@ -24,6 +24,8 @@ sim_tests = \
 	test/faults/violations_above-1.sim \
 	test/unit/test_growth-1-0.sim \
 	test/unit/test_modes-2-2.sim \
+	test/unit/test_pipe_lives-1-0.sim \
+	test/unit/test_pipe_lives-1-5.sim \
 	test/unit/test_pipe_misuse-1.sim \
 	test/unit/test_pipe_single-1-0.sim \
 	test/unit/test_pipe_single-1-5.sim \

@@ -1,88 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The allocator by itself, as rvmem_create(3), rvmem_alloc(3), rvmem_free(3), rvmem_mem(3) specify it, through their
- * short names. Only the tests of damage look inside.
+ * short names. test_vmem_debug.c has misuse, damage and debugging.
  */
-#include <rvmem.h>
-#include <rmalloc.h>
+#include "vmem.h"
 
-#include "alloc/fit.h"
-#include "util/settings.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-#define UNIT 64u
-
-static rmalloc_fit_t fit; /* of what is created from now on */
-
-static rvmem_config_t config(void *buffer, uint64_t bytes)
-{
-    rvmem_config_t cfg = {.buffer = buffer};
-
-    cfg.heuristic = fit;
-    cfg.unit_bytes = UNIT;
-    cfg.bytes = bytes;
-    return cfg;
-}
-
-static rvmem_t create(void *buffer, uint64_t bytes)
-{
-    rvmem_config_t cfg = config(buffer, bytes);
-    rvmem_t v = NULL;
-
-    assert_int_equal(rvmem_create(&v, &cfg), 0);
-    return v;
-}
-
-/* ---- what is printed on standard error ---- */
-
-static FILE *said;
-static int real_stderr = -1;
-
-static void listen_begin(void)
-{
-    said = tmpfile();
-    assert_non_null(said);
-    real_stderr = dup(STDERR_FILENO);
-    dup2(fileno(said), STDERR_FILENO);
-}
-
-static void listen_end(char *text, size_t bytes)
-{
-    size_t n;
-
-    dup2(real_stderr, STDERR_FILENO);
-    close(real_stderr);
-    rewind(said);
-    n = fread(text, 1, bytes - 1, said);
-    text[n] = '\0';
-    fclose(said);
-}
-
-static void assert_said(const char *word)
-{
-    char text[2048];
-
-    listen_end(text, sizeof(text));
-    if (strstr(text, word) == NULL)
-        fail_msg("\"%s\" does not contain \"%s\"", text, word);
-}
-
-static void assert_silent(void)
-{
-    char text[2048];
-
-    listen_end(text, sizeof(text));
-    assert_string_equal(text, "");
-}
 
 /* ---- creation ---- */
 
@@ -91,9 +14,9 @@ static void assert_refused(const rvmem_config_t *cfg, int error, const char *wor
     rvmem_t v = NULL;
     int rc;
 
-    listen_begin();
+    capture_begin();
     rc = rvmem_create(&v, cfg);
-    assert_said(word);
+    assert_printed(word);
     assert_null(v);
     assert_int_equal(rc, error);
 }
@@ -138,7 +61,7 @@ static void zero_is_the_default(void **state)
     assert_int_equal(rvmem_destroy(v), 0);
 }
 
-static int create_and_tell(void)
+static int create_and_misuse(void)
 {
     rvmem_config_t cfg = config(NULL, 1024);
     rvmem_t v;
@@ -162,7 +85,7 @@ static int create_with(const char *name, const char *value)
     assert_true(pid >= 0);
     if (pid == 0) {
         setenv(name, value, 1);
-        _exit(create_and_tell());
+        _exit(create_and_misuse());
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
@@ -174,12 +97,12 @@ static void the_environment_is_read_without_rinit(void **state)
 {
     (void)state;
     assert_string_equal(setting_text(SET_DEBUG), "");
-    listen_begin();
+    capture_begin();
     assert_int_equal(create_with("RPIPE_SLOTS", "3"), EINVAL);
-    assert_said("RPIPE_SLOTS is \"3\"");
-    listen_begin();
+    assert_printed("RPIPE_SLOTS is \"3\"");
+    capture_begin();
     assert_int_equal(create_with("RMALLOC_DEBUG", "1"), 0);
-    assert_said("no descriptor");
+    assert_printed("no descriptor");
 }
 
 /* ---- use ---- */
@@ -242,14 +165,7 @@ static void a_buffer_of_any_size_is_used_whole_and_not_exceeded(void **state)
     }
 }
 
-static void assert_no_block(rvmem_t v, size_t size, int error)
-{
-    errno = 0;
-    assert_true(rvmem_alloc(v, size) == ADDR_NULL);
-    assert_int_equal(errno, error);
-}
-
-static void errno_says_why_there_is_no_block(void **state)
+static void errno_has_the_reason_for_no_block(void **state)
 {
     rvmem_config_t cfg = config(NULL, 10 * UNIT);
     rvmem_t v;
@@ -312,7 +228,7 @@ static void statistics_are_filled_in(void **state)
     rvmem_destroy(v);
 }
 
-static void a_block_is_filled_and_tells_its_size(void **state)
+static void a_block_is_filled_and_has_its_size(void **state)
 {
     static const char text[] = "what is copied, and not a byte more";
     char *buffer = aligned_alloc(UNIT, 4096);
@@ -428,213 +344,26 @@ static void a_dump_shows_what_there_is(void **state)
     rvmem_destroy(v);
 }
 
-/* ---- misuse ---- */
-
-static void assert_no_use(rvmem_t v, raddr_t d)
-{
-    assert_int_equal(rvmem_free(v, d), -EINVAL);
-    errno = 0;
-    assert_null(rvmem_mem(v, d));
-    assert_int_equal(errno, EINVAL);
-    errno = 0;
-    assert_true(rvmem_offset(v, d) == UINT64_MAX);
-    assert_int_equal(errno, EINVAL);
-    errno = 0;
-    assert_int_equal(rvmem_size(v, d), 0);
-    assert_int_equal(errno, EINVAL);
-}
-
-static void misuse_is_detected_and_does_no_harm(void **state)
-{
-    char *buffer = aligned_alloc(UNIT, 4096);
-    rvmem_t v = create(buffer, 4096), other = create(NULL, 4096);
-    raddr_t a = rvmem_alloc(v, 1), b = rvmem_alloc(v, 1), c = rvmem_alloc(v, 1),
-            d = rvmem_alloc(v, 1), foreign = rvmem_alloc(other, 1);
-    rvmem_stats_t s;
-
-    (void)state;
-    assert_no_use(v, ADDR_NULL);
-    assert_no_use(NULL, a);
-    assert_no_use(v, foreign);
-    assert_no_use(other, a);
-    assert_int_equal(rvmem_free(v, b), 0);
-    assert_no_use(v, b); /* waits for a */
-    assert_int_equal(rvmem_free(v, c), 0);
-    assert_no_use(v, b);
-    assert_no_use(v, c);
-    assert_int_equal(rvmem_free(v, d), 0);
-    assert_no_use(v, d); /* back in its pool */
-    a->state = DESC_SENT;
-    assert_no_use(v, a); /* handed over */
-    a->state = DESC_OWNED;
-    assert_int_equal(rvmem_check(v), 0);
-    assert_int_equal(rvmem_check(other), 0);
-    assert_int_equal(rvmem_stats(v, &s), 0);
-    assert_int_equal(s.frees, 3);
-    assert_int_equal(s.blocks_used, 1);
-    assert_int_equal(rvmem_free(v, a), 0);
-    assert_no_use(v, a);
-    assert_int_equal(rvmem_free(other, foreign), 0);
-    assert_int_equal(rvmem_check(NULL), -EINVAL);
-    rvmem_destroy(v);
-    rvmem_destroy(other);
-    free(buffer);
-}
-
-/* ---- damage, debugging ---- */
-
-static struct heap *inside(rvmem_t v) { return (struct heap *)(void *)v; }
-
-static void the_check_logs_an_error(void **state)
-{
-    rvmem_t v = create(NULL, 4096);
-    raddr_t a = rvmem_alloc(v, 100);
-
-    (void)state;
-    listen_begin();
-    assert_int_equal(rvmem_check(v), 0);
-    assert_silent();
-    a->units++;
-    listen_begin();
-    assert_int_equal(rvmem_check(v), -EUCLEAN);
-    assert_said("rvmem_check: ");
-    a->units--;
-    assert_int_equal(rvmem_check(v), 0);
-    rvmem_destroy(v);
-}
-
-static void set_debug(const char *value)
-{
-    struct error err = {""};
-
-    setenv("RMALLOC_DEBUG", value, 1);
-    assert_int_equal(settings_load(&err), 0);
-}
-
-static int debug_on(void **state)
-{
-    (void)state;
-    set_debug("1");
-    return 0;
-}
-
-static int debug_off(void **state)
-{
-    (void)state;
-    set_debug("0");
-    return 0;
-}
-
-static void debugging_finds_damage_at_the_next_operation(void **state)
-{
-    rvmem_t v = create(NULL, 4096);
-    raddr_t a = rvmem_alloc(v, 100), b = rvmem_alloc(v, 100);
-    struct rdesc *lost = inside(v)->pool.free;
-
-    (void)state;
-    inside(v)->pool.free = NULL;
-    listen_begin();
-    assert_int_equal(rvmem_free(v, b), -EUCLEAN);
-    assert_said("rvmem_free: the allocator is damaged");
-    b->link = lost;
-    assert_int_equal(rvmem_check(v), 0);
-    a->size = 1000000;
-    listen_begin();
-    assert_no_block(v, 1, EUCLEAN);
-    assert_said("rvmem_alloc: the allocator is damaged");
-    rvmem_destroy(v);
-}
-
-static void debugging_tells_every_misuse(void **state)
-{
-    rvmem_t v = create(NULL, 4096), other = create(NULL, 4096);
-    raddr_t a = rvmem_alloc(v, 100), b = rvmem_alloc(v, 1), foreign = rvmem_alloc(other, 1);
-    static char invalid[256];
-
-    (void)state;
-    assert_int_equal(rvmem_free(v, a), 0);
-    listen_begin();
-    assert_int_equal(rvmem_free(v, a), -EINVAL);
-    assert_said("rvmem_free: the descriptor has been freed");
-    listen_begin();
-    assert_int_equal(rvmem_free(v, foreign), -EINVAL);
-    assert_said("no descriptor of this allocator");
-    listen_begin();
-    assert_null(rvmem_mem(v, (raddr_t)(void *)invalid));
-    assert_said("rvmem_mem: the argument is no descriptor");
-    listen_begin();
-    assert_true(rvmem_offset(v, (raddr_t)(void *)8) == UINT64_MAX); /* is not even read */
-    assert_said("rvmem_offset: ");
-    listen_begin();
-    assert_int_equal(rvmem_size(v, a), 0);
-    assert_said("rvmem_size: the descriptor has been freed");
-    listen_begin();
-    assert_null(rvmem_mem(v, a));
-    assert_said("rvmem_mem: the descriptor has been freed");
-    listen_begin();
-    assert_no_use(v, (raddr_t)(void *)((char *)b + 16));
-    assert_said("no descriptor");
-    listen_begin();
-    assert_int_equal(rvmem_free(v, ADDR_NULL), -EINVAL);
-    assert_said("ADDR_NULL");
-    listen_begin();
-    assert_int_equal(rvmem_grow(v, invalid, 100), -EINVAL);
-    assert_said("rvmem_grow: 100 bytes at 0x");
-    assert_int_equal(rvmem_free(v, b), 0);
-    rvmem_destroy(v);
-    rvmem_destroy(other);
-}
-
-static void debugging_changes_no_result(void **state)
-{
-    rvmem_t v = create(NULL, 30 * UNIT);
-    raddr_t d[8] = {ADDR_NULL};
-    unsigned refused = 0;
-
-    (void)state;
-    listen_begin();
-    for (unsigned i = 0; i < 2000; i++) {
-        raddr_t *slot = &d[i * 5 % 7];
-
-        if (*slot != ADDR_NULL)
-            assert_int_equal(rvmem_free(v, *slot), 0);
-        *slot = rvmem_alloc(v, i * 37 % 500);
-        if (*slot == ADDR_NULL) {
-            assert_int_equal(errno, ENOMEM);
-            refused++;
-        }
-    }
-    assert_silent();
-    assert_true(refused > 0 && refused < 2000);
-    rvmem_destroy(v);
-}
-
 /* The same for every fit, with and without debugging. */
-static int run_for(rmalloc_fit_t which, const char *name)
+static int run_group(const char *name)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(memory_can_be_written_to_the_last_byte, debug_off),
         cmocka_unit_test_setup(a_buffer_of_any_size_is_used_whole_and_not_exceeded, debug_off),
-        cmocka_unit_test_setup(errno_says_why_there_is_no_block, debug_off),
+        cmocka_unit_test_setup(errno_has_the_reason_for_no_block, debug_off),
         cmocka_unit_test_setup(a_range_that_is_not_mapped_has_offsets_and_no_memory, debug_off),
-        cmocka_unit_test_setup(a_block_is_filled_and_tells_its_size, debug_off),
+        cmocka_unit_test_setup(a_block_is_filled_and_has_its_size, debug_off),
         cmocka_unit_test_setup(a_range_grows, debug_off),
         cmocka_unit_test_setup(a_walk_ends_where_a_visitor_ends_it, debug_off),
         cmocka_unit_test_setup(a_dump_shows_what_there_is, debug_off),
-        cmocka_unit_test_setup(misuse_is_detected_and_does_no_harm, debug_off),
-        cmocka_unit_test_setup(the_check_logs_an_error, debug_off),
-        cmocka_unit_test_setup(debugging_finds_damage_at_the_next_operation, debug_on),
-        cmocka_unit_test_setup(debugging_tells_every_misuse, debug_on),
-        cmocka_unit_test_setup(debugging_changes_no_result, debug_on),
         cmocka_unit_test_setup(memory_can_be_written_to_the_last_byte, debug_on),
         cmocka_unit_test_setup(a_buffer_of_any_size_is_used_whole_and_not_exceeded, debug_on),
-        cmocka_unit_test_setup(errno_says_why_there_is_no_block, debug_on),
+        cmocka_unit_test_setup(errno_has_the_reason_for_no_block, debug_on),
         cmocka_unit_test_setup(a_range_that_is_not_mapped_has_offsets_and_no_memory, debug_on),
-        cmocka_unit_test_setup(a_block_is_filled_and_tells_its_size, debug_on),
+        cmocka_unit_test_setup(a_block_is_filled_and_has_its_size, debug_on),
         cmocka_unit_test_setup(a_range_grows, debug_on),
     };
 
-    fit = which;
     return cmocka_run_group_tests_name(name, tests, NULL, NULL);
 }
 
@@ -648,10 +377,5 @@ int main(void)
     };
     int failed = cmocka_run_group_tests_name("vmem", tests, NULL, NULL);
 
-    failed += run_for(RMALLOC_NEXT_FIT, "vmem, next-fit");
-    failed += run_for(RMALLOC_FIRST_FIT, "vmem, first-fit");
-    failed += run_for(RMALLOC_BEST_FIT, "vmem, best-fit");
-    failed += run_for(RMALLOC_WORST_FIT, "vmem, worst-fit");
-    failed += run_for(RMALLOC_RANDOM_FIT, "vmem, random-fit");
-    return failed;
+    return failed + run_for_each_fit("vmem", run_group);
 }

@@ -5,6 +5,7 @@
 # Unit tests: cmocka programs.
 unit_tests = \
 	test/unit/test_am \
+	test/unit/test_am_context \
 	test/unit/test_backend_choice \
 	test/unit/test_cells \
 	test/unit/test_check \
@@ -35,6 +36,7 @@ unit_tests = \
 	test/unit/test_next_fit \
 	test/unit/test_observe \
 	test/unit/test_pending \
+	test/unit/test_pipe_lives \
 	test/unit/test_pipe_misuse \
 	test/unit/test_pipe_single \
 	test/unit/test_pipe_threads \
@@ -61,7 +63,8 @@ unit_tests = \
 	test/unit/test_tree_fit \
 	test/unit/test_tree_fit_memory \
 	test/unit/test_tree_fit_walk \
-	test/unit/test_vmem
+	test/unit/test_vmem \
+	test/unit/test_vmem_debug
 if HAVE_FABRIC
 unit_tests += test/unit/test_ofi
 endif
@@ -77,6 +80,7 @@ test_unit_test_index_deep_SOURCES = test/unit/test_index.c \
 test_unit_test_index_deep_CPPFLAGS = $(AM_CPPFLAGS) -DINDEX_FANOUT=4
 # these are written against the manual, and see the public interface alone
 test_unit_test_am_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_am_context_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_config_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_cells_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_check_LDADD = $(public) $(CMOCKA_LIBS)
@@ -85,6 +89,7 @@ test_unit_test_modes_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_init_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_pending_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_growth_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_pipe_lives_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_pipe_misuse_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_pipe_single_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_pipe_threads_LDADD = $(public) $(CMOCKA_LIBS)
@@ -141,6 +146,7 @@ noinst_HEADERS = \
 	test/lib/mp_check.h \
 	test/unit/control_ranks.h \
 	test/lib/allocation_failure.h \
+	test/lib/am.h \
 	test/lib/descriptor_limit.h \
 	test/lib/cells.h \
 	test/lib/check.h \
@@ -159,4 +165,5 @@ noinst_HEADERS = \
 	test/lib/ranks.h \
 	test/unit/region_pair.h \
 	test/unit/reclaim_pair.h \
-	test/unit/tree_fit_heap.h
+	test/unit/tree_fit_heap.h \
+	test/unit/vmem.h

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Counters of a context of active messages, in lib/am/context.c by the same names (test/unit/test_am.c). */
+/* Counters of a context of active messages, in lib/am/context.c by the same names (test/unit/test_am_context.c). */
 static const struct counter_row count_am[] = {
     {.name = "requests", .unit = "requests", .meaning = "sent"},
     {.name = "replies", .unit = "replies", .meaning = "received"},

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* am.h: assertions of active messages, and configurations. */
+#ifndef TEST_LIB_AM_H
+#define TEST_LIB_AM_H
+
+#include "test/lib/pair.h"
+
+#include <ram.h>
+#include <rinfo.h>
+
+#define AM_RC(expected, call) am_expect((expected), (call), #call, __FILE__, __LINE__)
+#define AM_OK(call) AM_RC(0, call)
+
+static inline void am_expect(int expected, int code, const char *call, const char *file, int line)
+{
+    if (code == expected)
+        return;
+    print_error("%s:%d: %s gave %d (%s), not %d; %s\n", file, line, call, code,
+                rinfo_strerror(code), expected, rerror(NULL));
+    _fail(file, line);
+}
+
+static inline ram_config_t am_config(const ram_handler_t *handlers, uint32_t n, uint32_t credits,
+                                     uint32_t request_bytes, uint32_t reply_bytes)
+{
+    ram_config_t cfg = {0};
+
+    cfg.handlers = handlers;
+    cfg.nhandlers = n;
+    cfg.credits = credits;
+    cfg.request_bytes = request_bytes;
+    cfg.reply_bytes = reply_bytes;
+    return cfg;
+}
+
+static inline uint64_t am_count(ram_t am, const char *name)
+{
+    uint64_t value = UINT64_MAX;
+
+    AM_OK(ram_count(am, name, &value));
+    return value;
+}
+
+#endif
