@@ -15,7 +15,7 @@
 
 #define NAMED (UINT64_C(1) << 63)
 #define HASH_BITS UINT64_C(0x1ffffffffff00000)
-static_assert((HASH_BITS & (UINT64_C(7) << 61)) == 0, "bits 61 and 62 belong to the library");
+static_assert(HASH_BITS >> 61 == 0, "bits 61 and 62 belong to the library");
 
 uint64_t rpipe_context(const char *name)
 {
