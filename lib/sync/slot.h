@@ -93,6 +93,11 @@ static inline size_t ring_area_bytes(uint32_t slots)
     return sizeof(struct ring_area) + (size_t)slots * sizeof(struct slot);
 }
 
+static FORCE_INLINE struct slot *ring_slot_at(struct ring_area *ring, size_t offset)
+{
+    return (struct slot *)(void *)((char *)ring->slot + offset);
+}
+
 /* The message with this sequence number is complete. Pairs with the release in ring_slot_publish. */
 static inline bool ring_slot_ready(const struct slot *s, uint64_t sequence)
 {

@@ -56,7 +56,7 @@ static void post_slot(struct rch *ch, const struct btl_remote *remote,
 static void attack_ring(struct rch *ch, uint64_t *random)
 {
     uint64_t x = random_draw(random), number = sequence(ch, random);
-    struct slot *s = &ch->ring->slot[(x & 3) == 0 ? x >> 8 & ch->mask : (number - 1) & ch->mask];
+    struct slot *s = end_slot(ch, (x & 3) == 0 ? x >> 8 : number - 1);
 
     if (ch->remote != NULL && !writes(ch))
         return; /* its own */

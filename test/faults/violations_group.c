@@ -87,7 +87,7 @@ static void members_take(struct members *c, int place, raddr_t d, size_t size, u
 /* As the next message of the byzantine member. */
 static void put_invalid_slot(rch_t r)
 {
-    struct slot *slot = &r->ring->slot[r->r.nread & r->mask];
+    struct slot *slot = end_slot(r, r->r.nread);
 
     memset(slot, 0, offsetof(struct slot, flag));
     slot->kind = SLOT_HEAP;

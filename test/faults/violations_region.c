@@ -19,7 +19,7 @@ static uint8_t memory[BYTES] __attribute__((aligned(64)));
 static void put_slot(rch_t r, const struct slot *contents)
 {
     uint64_t number = r->r.nread + 1;
-    struct slot *slot = &r->ring->slot[r->r.nread & r->mask];
+    struct slot *slot = end_slot(r, r->r.nread);
 
     memcpy(slot, contents, offsetof(struct slot, flag));
     if (r->remote != NULL)

@@ -14,7 +14,7 @@ static void store_slot(struct victim *v, struct input *in)
     static const uint8_t kinds[] = {SLOT_INLINE, SLOT_HEAP, SLOT_HEAP, SLOT_FREED};
     uint32_t how = input_byte(in);
     uint64_t number = v->r->r.nread + 1 + (how >> 2 & 3);
-    struct slot *s = &v->r->ring->slot[(number - 1) & v->r->mask];
+    struct slot *s = end_slot(v->r, number - 1);
 
     s->kind = (how & 128) != 0 ? (uint8_t)input_byte(in) : kinds[how & 3];
     s->bytes = (uint8_t)input_byte(in);

@@ -28,7 +28,7 @@ static void describe_configuration(struct rch *ch, rinfo_pipe_t *p)
     p->max_heap_bytes = cfg->max_heap_bytes;
     p->slots = cfg->slots;
     p->sync_queue = cfg->sync_queue;
-    p->inline_max = ch->inline_max;
+    p->inline_max = (uint32_t)ch->inline_max;
     p->incarnation = ch->published_end.incarnation;
 }
 

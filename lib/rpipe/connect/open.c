@@ -32,7 +32,7 @@ int end_size(struct rch *ch, struct error *err)
     const struct pipe_config *cfg = &ch->cfg;
     int rc;
 
-    ch->mask = cfg->slots - 1;
+    ch->ring_mask = (cfg->slots - 1) * (uint32_t)sizeof(struct slot);
     ch->inline_max = cfg->inline_max;
     if (ch->inline_max > cfg->heap_bytes)
         ch->inline_max = (uint32_t)cfg->heap_bytes;

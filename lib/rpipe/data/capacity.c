@@ -27,8 +27,9 @@ static bool capacity_suffices(const struct rch *ch, size_t size)
 /* It would not suffice if the reader had read and freed everything. */
 static bool capacity_is_too_small(const struct rch *ch, size_t size)
 {
-    return ch->w.allocated > ch->mask || (size > ch->inline_max && ch->w.blocks.ops->bounded &&
-                                          ch->w.allocated >= ch->cfg.sync_queue);
+    return ch->w.allocated >= ch->cfg.slots ||
+           (size > ch->inline_max && ch->w.blocks.ops->bounded &&
+            ch->w.allocated >= ch->cfg.sync_queue);
 }
 
 static int capacity_attempt(struct rch *ch, void *arguments)
@@ -50,8 +51,8 @@ static int capacity_attempt(struct rch *ch, void *arguments)
             "this end has allocated %llu messages and not written them, and %s is %u; "
             "write or free some",
             (unsigned long long)ch->w.allocated,
-            ch->w.allocated > ch->mask ? "slots" : "sync_queue",
-            ch->w.allocated > ch->mask ? ch->mask + 1 : ch->cfg.sync_queue);
+            ch->w.allocated >= ch->cfg.slots ? "slots" : "sync_queue",
+            ch->w.allocated >= ch->cfg.slots ? ch->cfg.slots : ch->cfg.sync_queue);
     rc = ch->path->fetch_credits(ch, NEED_SLOT);
     if (rc == 0 && !capacity_suffices(ch, *size))
         rc = ch->path->fetch_credits(ch, NEED_MEMORY);

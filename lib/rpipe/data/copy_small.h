@@ -22,14 +22,15 @@ static FORCE_INLINE void copy_small(void *to, const void *from, size_t n)
     unsigned char *t = to;
     const unsigned char *f = from;
 
-    if (n == 8) { /* one word, which the program has often stored just now */
-        memcpy(t, f, 8);
-    } else if (n > 16) {
+    if (n > 16) {
         if (n > 32)
             memcpy(t + 16, f + 16, 16);
         memcpy(t, f, 16);
         memcpy(t + n - 16, f + n - 16, 16);
-    } else if (n > 8) {
+    } else if (
+        LIKELY(
+            n >=
+            8)) { /* 8: the same word twice, as a word: the program has often stored it just now */
         memcpy(t, f, 8);
         memcpy(t + n - 8, f + n - 8, 8);
     } else if (n >= 4) {

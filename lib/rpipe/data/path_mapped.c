@@ -165,7 +165,7 @@ static void mapped_transfers_abort(struct rch *ch, int code)
 
 static const struct slot *mapped_next_slot(const struct rch *ch)
 {
-    return &ch->ring->slot[ch->r.nread & ch->mask];
+    return end_slot(ch, ch->r.nread);
 }
 
 static bool mapped_message_ready(struct rch *ch)

@@ -192,7 +192,7 @@ int remote_fetch_ahead(struct rch *ch)
     int rc = 0;
 
     while (rc == 0 && q->count < most &&
-           seal_open(&ch->ring->slot[ch->r.nread & ch->mask], ch->r.nread + 1, &copy))
+           seal_open(end_slot(ch, ch->r.nread), ch->r.nread + 1, &copy))
         rc = remote_fetch_take_slot(ch, &copy);
     for (i = 0; i < q->count; i++) {
         struct fetch *f = remote_fetch_at(q, i);

@@ -26,7 +26,7 @@ static bool remote_read_is_get(const struct rch *ch) { return ch->remote->fetche
 
 static const struct slot *remote_read_next_slot(const struct rch *ch)
 {
-    return &ch->ring->slot[ch->r.nread & ch->mask];
+    return end_slot(ch, ch->r.nread);
 }
 
 static bool remote_read_open_slot(const struct rch *ch, struct slot *copy)

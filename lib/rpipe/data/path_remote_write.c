@@ -110,7 +110,7 @@ static int remote_write_reserve_transfer(struct rch *ch, struct write_arguments 
 
 int remote_publish(struct rch *ch, struct write_arguments *a, size_t bytes, uint64_t sent)
 {
-    struct slot *s = &ch->ring->slot[sent & ch->mask];
+    struct slot *s = end_slot(ch, sent);
     struct rdesc *d = a->d;
     bool carries = d->units != 0 && bytes > 0 && ch->cfg.op == OP_PUT;
     struct btl_transfer payload;

@@ -52,7 +52,7 @@ static FORCE_INLINE void publish_block(struct writer *w, struct slot *s, struct 
 static FORCE_INLINE void publish_message(struct rch *ch, struct rdesc *d, size_t bytes,
                                          uint64_t sent)
 {
-    struct slot *s = &ch->ring->slot[sent & ch->mask];
+    struct slot *s = end_slot(ch, sent);
     struct writer *w = &ch->w;
 
     /* visible before the slot, by the release of its flag */
@@ -78,7 +78,7 @@ static FORCE_INLINE void publish_message(struct rch *ch, struct rdesc *d, size_t
     }
     wake_reader(ch);
     RPIPE_FAILPOINT("rwrite: reader woken");
-    cpu_prefetch_write(&ch->ring->slot[(sent + SLOTS_AHEAD) & ch->mask]);
+    cpu_prefetch_write(end_slot(ch, sent + SLOTS_AHEAD));
     w->allocated--;
     ch->bytes += bytes;
 }

@@ -208,9 +208,9 @@ static FORCE_INLINE int read_message(struct rch *ch, const char *name, raddr_t *
                  atomic_load_explicit(&ch->state, memory_order_acquire) != READER_READY))
         return read_slow(ch, name, d, size, wait);
     next = ch->r.nread;
-    s = &ch->ring->slot[next & ch->mask];
+    s = end_slot(ch, next);
     if (LIKELY(ring_slot_ready(s, next + 1))) {
-        __builtin_prefetch(&ch->ring->slot[(next + READ_AHEAD) & ch->mask]);
+        __builtin_prefetch(end_slot(ch, next + READ_AHEAD));
         return take_message(ch, s, false, d, size);
     }
     if (!wait) {

@@ -91,21 +91,25 @@ static NOINLINE int recv_slow(struct rch *ch, void *buf, size_t room, size_t *by
     return call_end(&call, rc);
 }
 
-/* The slot has a small payload that fits: copies it and gives the slot back. */
-static FORCE_INLINE void recv_copy(struct rch *ch, const struct slot *s, void *buf, size_t n)
+/*
+ * A message of the heap that has arrived and fits: rread, a copy and rfree, none of which waits. Everything else is done, or
+ * reported, by recv_slow.
+ */
+static NOINLINE int recv_block(struct rch *ch, void *buf, size_t room, size_t *bytes, int flags)
 {
-    RPIPE_FAILPOINT("rrecv: message seen");
-    copy_small(buf, s->payload, n);
-    RPIPE_FAILPOINT("rrecv: slot copied");
-    ch->r.nread++;
-    ch->bytes += n;
-    /* release: the slot is copied before the writer overwrites it. Pairs with slot_credit_refresh */
-    atomic_store_explicit(&ch->credit->line.slots_read, ch->r.nread, memory_order_release);
-    RPIPE_FAILPOINT("rrecv: slot given back");
-    wake_writer(ch);
-}
+    struct recv_arguments a = {.buf = buf, .room = room};
+    const struct slot *s = end_slot(ch, ch->r.nread);
+    int rc;
 
-#define RECV_AHEAD 4 /* as in read.c */
+    if (__atomic_load_n(&s->kind, __ATOMIC_RELAXED) != SLOT_HEAP ||
+        __atomic_load_n(&s->heap.size, __ATOMIC_RELAXED) > room ||
+        rpipe_read_nb(ch, &a.read.d, NULL) != 0)
+        return recv_slow(ch, buf, room, bytes, flags);
+    rc = recv_take(ch, &a);
+    if (rc == 0 && bytes != NULL)
+        *bytes = a.size;
+    return rc;
+}
 
 /* Polls for as long as read.c does before it takes the slow path. */
 static NOINLINE bool recv_poll(const struct slot *s, uint64_t sequence, int flags)
@@ -121,9 +125,11 @@ static NOINLINE bool recv_poll(const struct slot *s, uint64_t sequence, int flag
     return false;
 }
 
-/* The slot is empty. Most polls end here: the writer has neither closed nor died. */
+/* The slot is empty. Most calls that may not wait end here: the writer has neither closed nor died. */
 static NOINLINE int recv_nothing(struct rch *ch, void *buf, size_t room, size_t *bytes, int flags)
 {
+    if (recv_poll(end_slot(ch, ch->r.nread), ch->r.nread + 1, flags))
+        return rpipe_recv(ch, buf, room, bytes, flags);
     if ((flags & R_NOWAIT) == 0 || liveness_died(ch->liveness) ||
         /* acquire: as in mapped_at_end */
         atomic_load_explicit(&ch->ring->control.final, memory_order_acquire) != 0)
@@ -132,8 +138,19 @@ static NOINLINE int recv_nothing(struct rch *ch, void *buf, size_t room, size_t 
     return R_PENDING;
 }
 
+/* The slot is given back, and the writer sleeps, or there is no membarrier between the two processes. */
+static NOINLINE int recv_after(struct rch *ch)
+{
+    wake_writer(ch);
+    return 0;
+}
+
+#define RECV_AHEAD 4 /* as in read.c */
+
+/* A leaf without a stack frame, as rpipe_send. */
 int rpipe_recv(rch_t ch, void *buf, size_t room, size_t *bytes, int flags)
 {
+    struct ring_area *ring;
     const struct slot *s;
     uint64_t next;
     size_t n;
@@ -142,17 +159,33 @@ int rpipe_recv(rch_t ch, void *buf, size_t room, size_t *bytes, int flags)
                  atomic_load_explicit(&ch->state, memory_order_acquire) != READER_READY))
         return recv_slow(ch, buf, room, bytes, flags);
     next = ch->r.nread;
-    s = &ch->ring->slot[next & ch->mask];
-    if (UNLIKELY(!ring_slot_ready(s, next + 1)) && !recv_poll(s, next + 1, flags))
+    ring = ch->ring;
+    s = ring_slot_at(ring, end_slot_offset(ch, next));
+    if (UNLIKELY(!ring_slot_ready(s, next + 1)))
         return recv_nothing(ch, buf, room, bytes, flags);
-    __builtin_prefetch(&ch->ring->slot[(next + RECV_AHEAD) & ch->mask]);
+    /* at the end of the ring it is what lies behind: once in a lap, and only for reading */
+    __builtin_prefetch(s + RECV_AHEAD);
     /* each is loaded once: the peer may change them at any time */
+    if (UNLIKELY(__atomic_load_n(&s->kind, __ATOMIC_RELAXED) != SLOT_INLINE))
+        return recv_block(ch, buf, room, bytes, flags);
     n = __atomic_load_n(&s->bytes, __ATOMIC_RELAXED);
-    if (UNLIKELY(__atomic_load_n(&s->kind, __ATOMIC_RELAXED) != SLOT_INLINE || n > room ||
-                 n > DESC_INLINE_MAX))
+    if (UNLIKELY(n > room))
         return recv_slow(ch, buf, room, bytes, flags);
-    recv_copy(ch, s, buf, n);
+    if (n > 16 && UNLIKELY(n > DESC_INLINE_MAX)) /* copy_small makes this distinction too */
+        return recv_slow(ch, buf, room, bytes, flags);
+    RPIPE_FAILPOINT("rrecv: message seen");
+    copy_small(buf, s->payload, n);
+    RPIPE_FAILPOINT("rrecv: slot copied");
+    ch->r.nread = next + 1;
+    ch->bytes += n;
+    /* release: the slot is copied before the writer overwrites it. Pairs with slot_credit_refresh */
+    atomic_store_explicit(&ch->credit->line.slots_read, next + 1, memory_order_release);
+    RPIPE_FAILPOINT("rrecv: slot given back");
     if (bytes != NULL)
         *bytes = n;
+    compiler_store_before_wake_look(); /* or the fence of wake_writer, before which the load proves nothing */
+    if (UNLIKELY((atomic_load_explicit(&ring->control.writer_wake, memory_order_relaxed) |
+                  ch->fences) != 0))
+        return recv_after(ch);
     return 0;
 }

@@ -78,11 +78,52 @@ static NOINLINE int send_slow(struct rch *ch, const void *buf, size_t bytes, int
     return call_end(&call, rc);
 }
 
-/* There is a free slot. */
-static FORCE_INLINE void send_publish(struct rch *ch, const void *buf, size_t bytes, uint64_t sent)
+/*
+ * A message of the heap: the calls that it consists of, as long as none of them has to wait. What they cannot do now is done, or
+ * reported, by send_slow.
+ */
+static NOINLINE int send_block(struct rch *ch, const void *buf, size_t bytes, int flags)
 {
-    struct slot *s = &ch->ring->slot[sent & ch->mask];
+    struct rdesc *d;
 
+    if (ch == NULL || atomic_load_explicit(&ch->state, memory_order_acquire) != WRITER_READY ||
+        bytes <= ch->inline_max || (flags & ~R_NOWAIT) != 0 || buf == NULL ||
+        rmalloc_nb(ch, bytes, &d) != 0)
+        return send_slow(ch, buf, bytes, flags);
+    memcpy(d->mem, buf, bytes);
+    if (rpipe_write_nb(ch, d) == 0)
+        return 0;
+    (void)write_unalloc(ch, d);
+    return send_slow(ch, buf, bytes, flags);
+}
+
+/* The slot is visible: the reader sleeps, or credits or event mode need attention. */
+static NOINLINE int send_after(struct rch *ch)
+{
+    wake_reader(ch);
+    write_after(ch, atomic_load_explicit(&ch->w.sent, memory_order_relaxed) - 1);
+    return 0;
+}
+
+/*
+ * A leaf without a stack frame: everything that is not always done is a call at the end.
+ */
+int rpipe_send(rch_t ch, const void *buf, size_t bytes, int flags)
+{
+    struct ring_area *ring;
+    struct slot *s;
+    uint64_t sent;
+
+    if (UNLIKELY(ch == NULL ||
+                 atomic_load_explicit(&ch->state, memory_order_acquire) != WRITER_READY ||
+                 bytes > ch->inline_max || (flags & ~R_NOWAIT) != 0 || buf == NULL))
+        return send_block(ch, buf, bytes, flags);
+    sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
+    if (UNLIKELY(sent == ch->w.slots.limit))
+        return send_slow(ch, buf, bytes, flags);
+    ring = ch->ring;
+    cpu_prefetch_write(ring_slot_at(ring, end_slot_offset(ch, sent + SLOTS_AHEAD)));
+    s = ring_slot_at(ring, end_slot_offset(ch, sent));
     /* visible before the slot, by the release of its flag */
     atomic_store_explicit(&ch->w.sent, sent + 1, memory_order_relaxed);
     RPIPE_FAILPOINT("rsend: before the slot");
@@ -93,27 +134,17 @@ static FORCE_INLINE void send_publish(struct rch *ch, const void *buf, size_t by
     RPIPE_FAILPOINT("rsend: before the flag");
     ring_slot_publish(s, sent + 1);
     RPIPE_FAILPOINT("rsend: after the flag");
-    wake_reader(ch);
-    cpu_prefetch_write(&ch->ring->slot[(sent + SLOTS_AHEAD) & ch->mask]);
     ch->bytes += bytes;
-}
-
-int rpipe_send(rch_t ch, const void *buf, size_t bytes, int flags)
-{
-    uint64_t sent;
-
-    if (UNLIKELY(ch == NULL ||
-                 atomic_load_explicit(&ch->state, memory_order_acquire) != WRITER_READY ||
-                 bytes > ch->inline_max || (flags & ~R_NOWAIT) != 0 || buf == NULL))
-        return send_slow(ch, buf, bytes, flags);
-    sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
-    if (UNLIKELY(sent == ch->w.slots.limit))
-        return send_slow(ch, buf, bytes, flags);
-    send_publish(ch, buf, bytes, sent);
-    /* STATE_EVENT is loaded after the slot is stored; the membarrier of the service thread orders the two */
-    if (UNLIKELY(atomic_load_explicit(&ch->state, memory_order_relaxed) != WRITER_READY ||
+    /*
+     * The wake word and STATE_EVENT are loaded after the slot is stored: the membarrier of the waiting side orders the two, or the
+     * fence of wake_reader, before which these loads prove nothing.
+     */
+    compiler_store_before_wake_look();
+    if (UNLIKELY((atomic_load_explicit(&ring->control.reader_wake, memory_order_relaxed) |
+                  ch->fences |
+                  (atomic_load_explicit(&ch->state, memory_order_relaxed) ^ WRITER_READY)) != 0 ||
                  sent + 1 >= ch->w.slots.refresh_at))
-        write_after(ch, sent);
+        return send_after(ch);
     return 0;
 }
 

@@ -91,9 +91,9 @@ struct reader {
 struct rch {
     /* first line: read by every call */
     _Atomic uint32_t state;
-    uint32_t whose; /* of a descriptor that this end's user owns: desc_owned_by(id) */
-    uint32_t mask;  /* slots - 1 */
-    bool fences;    /* no membarrier between the two processes: fences are needed */
+    uint32_t whose;     /* of a descriptor that this end's user owns: desc_owned_by(id) */
+    uint32_t ring_mask; /* offset of the last slot in the ring: end_slot */
+    uint32_t fences;    /* not 0: no membarrier between the two processes, fences are needed */
     struct ring_area *ring;
     struct credit_area *credit;
     struct desc_pool pool; /* writer: of inline messages; reader: of all */
@@ -114,8 +114,7 @@ struct rch {
     struct published_end published_end;
     uint32_t trace; /* row of the trace (trace.h); 0: not traced */
     int timeout_ms;
-    uint32_t inline_max; /* of rmalloc: min(configured, alloc_size) */
-    uint32_t slots;
+    size_t inline_max; /* of rmalloc: min(configured, heap_bytes) */
     int peer;
     int event_fd;  /* reader: the descriptor that rpipe_fd returns; -1: none */
     int signal_fd; /* makes event_fd readable; the writer has a duplicate; -1: none */
@@ -156,6 +155,17 @@ struct rch {
     uint64_t own_final;        /* the number that the deferred close message carries */
 };
 static_assert(offsetof(struct rch, w) == CACHE_LINE, "what every call reads is one line");
+
+/* Where the slot of a message is in the ring; messages are counted from 0, or from job_first(). */
+static FORCE_INLINE uint32_t end_slot_offset(const struct rch *ch, uint64_t number)
+{
+    return (uint32_t)number * (uint32_t)sizeof(struct slot) & ch->ring_mask;
+}
+
+static FORCE_INLINE struct slot *end_slot(const struct rch *ch, uint64_t number)
+{
+    return ring_slot_at(ch->ring, end_slot_offset(ch, number));
+}
 
 /* The word that this end sleeps on. */
 static inline _Atomic uint32_t *end_wake_word(struct rch *ch, uint32_t state)

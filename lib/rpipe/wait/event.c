@@ -52,7 +52,7 @@ void event_close(struct rch *ch)
  */
 bool event_drain(struct rch *ch, bool joined)
 {
-    uint64_t want, most = ch->r.nread + ch->mask + 1;
+    uint64_t want, most = ch->r.nread + ch->cfg.slots;
     char bytes[4096];
     int reads = DRAIN_READS;
 
