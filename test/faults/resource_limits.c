@@ -37,8 +37,9 @@ static int open_fds(void)
 static bool is_want(int rc)
 {
     return rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE ||
-           (rc == -ENOTSUP &&
-            strstr(rerror(NULL), strerror(EMFILE)) != NULL); /* the backend cannot even be loaded */
+           (rc == -ENOTSUP && /* the backend cannot even be loaded */
+            (strstr(rerror(NULL), strerror(EMFILE)) != NULL ||
+             strstr(rerror(NULL), "failed to map segment") != NULL));
 }
 
 /* ---- a limit ---- */
