@@ -71,6 +71,37 @@ static inline void run_ranks_but(int killed, int signal_, int size, rank_main bo
 
 static inline void run_ranks(int size, rank_main body) { run_ranks_but(-1, 0, size, body); }
 
+/* A test whose ranks run one function, over this control network; NULL: as the environment has it. */
+struct ranks_test {
+    int size;
+    rank_main body;
+    const char *control;
+};
+
+static inline void ranks_test_run(void **state)
+{
+    const struct ranks_test *test = *state;
+
+    if (test->control != NULL)
+        setenv("RPIPE_CONTROL", test->control, 1);
+    run_ranks(test->size, test->body);
+}
+
+/* Rows of a table of tests in main. */
+#define RANKS_ROW(name, over, n, function)                                                         \
+    {                                                                                              \
+        name, ranks_test_run, NULL, NULL, &(struct ranks_test) { n, function, over }               \
+    }
+#define RANKS(n, function) RANKS_ROW(#function, NULL, n, function)
+#define RANKS_OVER(over, n, function) RANKS_ROW(#function " (" over ")", over, n, function)
+#define RANKS_BOTH(n, function) RANKS_OVER("unix", n, function), RANKS_OVER("tcp", n, function)
+/* A test whose state is the name of the control network: over each. */
+#define BOTH(test)                                                                                 \
+    {#test " (unix)", test, NULL, NULL, (char[]){"unix"}},                                         \
+    {                                                                                              \
+#test " (tcp)", test, NULL, NULL, (char[]) { "tcp" }                                       \
+    }
+
 /* In a rank: opens the job and starts the control network. */
 static inline void rank_start(const struct control_hooks *hooks)
 {

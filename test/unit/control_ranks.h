@@ -77,8 +77,4 @@ static inline int post_note(int to, uint32_t number, size_t bytes, const int *fd
     return control_post(to, NOTE, &n, bytes, fds, nfds);
 }
 
-static char over_unix[] = "unix", over_tcp[] = "tcp";
-#define BOTH(test)                                                                                 \
-    {#test " (unix)", test, NULL, NULL, over_unix}, { #test " (tcp)", test, NULL, NULL, over_tcp }
-
 #endif

@@ -47,7 +47,7 @@ static int get(int from, void *buf, size_t bytes, int ms)
 
 /* ---- point to point ---- */
 
-static void rank_sizes(int rank, int size)
+static void sizes_around_pieces_and_window(int rank, int size)
 {
     static const size_t sizes[] = {0, 1, 7, 65488, 65489, 1u << 20, (1u << 20) + 1, 5u << 20};
     uint8_t *mine = malloc(5u << 20), *theirs = malloc(5u << 20);
@@ -72,13 +72,7 @@ static void rank_sizes(int rank, int size)
     free(theirs);
 }
 
-static void test_sizes_around_pieces_and_window(void **state)
-{
-    setenv("RPIPE_CONTROL", *state, 1);
-    run_ranks(3, rank_sizes);
-}
-
-static void rank_wrong_size(int rank, int size)
+static void a_message_of_another_size_stays(int rank, int size)
 {
     uint64_t value = 17, more[2] = {0, 0};
 
@@ -99,15 +93,8 @@ static void rank_wrong_size(int rank, int size)
     REQUIRE(put(0, &value, 8, LIMIT_MS) == -ENOTCONN);
 }
 
-static void test_a_message_of_another_size_stays(void **state)
-{
-    (void)state;
-    setenv("RPIPE_CONTROL", "auto", 1);
-    run_ranks(2, rank_wrong_size);
-}
-
 /* The window bounds what an idle receiver can be sent; a send that times out leaves nothing, not even half a message. */
-static void rank_window(int rank, int size)
+static void window_and_cancelled_sends(int rank, int size)
 {
     const size_t large = 3u << 20;
     uint8_t *buf = calloc(1, large);
@@ -156,14 +143,8 @@ static void rank_window(int rank, int size)
     free(buf);
 }
 
-static void test_window_and_cancelled_sends(void **state)
-{
-    setenv("RPIPE_CONTROL", *state, 1);
-    run_ranks(2, rank_window);
-}
-
 /* A receive that times out in the middle of a message leaves it whole for the next one. */
-static void rank_interrupted(int rank, int size)
+static void receives_that_time_out_lose_nothing(int rank, int size)
 {
     const size_t large = 4u << 20;
     uint8_t *buf = calloc(1, large), *scrap = calloc(1, large);
@@ -193,12 +174,6 @@ static void rank_interrupted(int rank, int size)
     free(scrap);
 }
 
-static void test_receives_that_time_out_lose_nothing(void **state)
-{
-    setenv("RPIPE_CONTROL", *state, 1);
-    run_ranks(2, rank_interrupted);
-}
-
 static void *sends_many(void *unused)
 {
     uint8_t buf[3000];
@@ -214,7 +189,7 @@ static void *sends_many(void *unused)
     return NULL;
 }
 
-static void rank_threads(int rank, int size)
+static void threads_do_not_mix_messages(int rank, int size)
 {
     uint8_t buf[3000];
     pthread_t t[3];
@@ -236,13 +211,6 @@ static void rank_threads(int rank, int size)
     }
     BARRIER();
     rank_stop();
-}
-
-static void test_threads_do_not_mix_messages(void **state)
-{
-    (void)state;
-    setenv("RPIPE_CONTROL", "auto", 1);
-    run_ranks(2, rank_threads);
 }
 
 static void rank_last_words(int rank, int size)
@@ -341,7 +309,7 @@ static void test_a_death_ends_the_collective_of_all(void **state)
 }
 
 /* Rank 0 does not come. The others time out, report that, and can go on together afterwards. */
-static void rank_late(int rank, int size)
+static void a_deadline_ends_the_collective_of_all(int rank, int size)
 {
     uint64_t value = (uint64_t)rank, all[RANKS_MOST];
 
@@ -365,14 +333,7 @@ static void rank_late(int rank, int size)
     rank_stop();
 }
 
-static void test_a_deadline_ends_the_collective_of_all(void **state)
-{
-    (void)state;
-    setenv("RPIPE_CONTROL", "auto", 1);
-    run_ranks(4, rank_late);
-}
-
-static void rank_different(int rank, int size)
+static void different_collectives_are_reported(int rank, int size)
 {
     uint64_t value[2] = {0, 0}, all[2 * RANKS_MOST];
 
@@ -387,13 +348,6 @@ static void rank_different(int rank, int size)
     REQUIRE(collect_allgather(value, rank == 0 ? 8 : 16, all, limit(), &err) == -EMSGSIZE);
     REQUIRE(collect_leave(limit()) == 0);
     rank_stop();
-}
-
-static void test_different_collectives_are_reported(void **state)
-{
-    (void)state;
-    setenv("RPIPE_CONTROL", "auto", 1);
-    run_ranks(2, rank_different);
 }
 
 /* ---- leaving ---- */
@@ -429,7 +383,7 @@ static void test_leaving_waits_for_the_living(void **state)
     munmap(arrivals, 4096);
 }
 
-static void rank_gone_early(int rank, int size)
+static void leaving_passes_over_those_who_have_left(int rank, int size)
 {
     (void)size;
     rank_start(&hooks);
@@ -443,14 +397,7 @@ static void rank_gone_early(int rank, int size)
     rank_stop();
 }
 
-static void test_leaving_passes_over_those_who_have_left(void **state)
-{
-    (void)state;
-    setenv("RPIPE_CONTROL", "auto", 1);
-    run_ranks(4, rank_gone_early);
-}
-
-static void rank_leave_late(int rank, int size)
+static void leaving_has_a_deadline(int rank, int size)
 {
     (void)size;
     rank_start(&hooks);
@@ -462,13 +409,6 @@ static void rank_leave_late(int rank, int size)
         OK(get(0, &rank, sizeof(rank), LIMIT_MS));
     }
     rank_stop();
-}
-
-static void test_leaving_has_a_deadline(void **state)
-{
-    (void)state;
-    setenv("RPIPE_CONTROL", "auto", 1);
-    run_ranks(2, rank_leave_late);
 }
 
 /* ---- what a peer may not do ---- */
@@ -542,24 +482,21 @@ static void test_a_lane_takes_only_what_fits(void **state)
 
 int main(void)
 {
-    char un[] = "unix", tcp[] = "tcp";
-#define BOTH(test)                                                                                 \
-    {#test " (unix)", test, NULL, NULL, un}, { #test " (tcp)", test, NULL, NULL, tcp }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_lane_takes_only_what_fits),
-        BOTH(test_sizes_around_pieces_and_window),
-        cmocka_unit_test(test_a_message_of_another_size_stays),
-        BOTH(test_window_and_cancelled_sends),
-        BOTH(test_receives_that_time_out_lose_nothing),
-        cmocka_unit_test(test_threads_do_not_mix_messages),
+        RANKS_BOTH(3, sizes_around_pieces_and_window),
+        RANKS_OVER("auto", 2, a_message_of_another_size_stays),
+        RANKS_BOTH(2, window_and_cancelled_sends),
+        RANKS_BOTH(2, receives_that_time_out_lose_nothing),
+        RANKS_OVER("auto", 2, threads_do_not_mix_messages),
         BOTH(test_what_was_sent_before_the_end_can_be_received),
         BOTH(test_collectives),
         BOTH(test_a_death_ends_the_collective_of_all),
-        cmocka_unit_test(test_a_deadline_ends_the_collective_of_all),
-        cmocka_unit_test(test_different_collectives_are_reported),
+        RANKS_OVER("auto", 4, a_deadline_ends_the_collective_of_all),
+        RANKS_OVER("auto", 2, different_collectives_are_reported),
         BOTH(test_leaving_waits_for_the_living),
-        cmocka_unit_test(test_leaving_passes_over_those_who_have_left),
-        cmocka_unit_test(test_leaving_has_a_deadline),
+        RANKS_OVER("auto", 4, leaving_passes_over_those_who_have_left),
+        RANKS_OVER("auto", 2, leaving_has_a_deadline),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

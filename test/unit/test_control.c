@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-static void rank_fifo(int rank, int size)
+static void messages_arrive_in_order(int rank, int size)
 {
     static const size_t sizes[] = {8, 9, 300, 65536, 4088, 8, 65535, 100};
     const uint32_t count = 400;
@@ -31,13 +31,7 @@ static void rank_fifo(int rank, int size)
     rank_stop();
 }
 
-static void test_messages_arrive_in_order(void **state)
-{
-    setenv("RPIPE_CONTROL", *state, 1);
-    run_ranks(3, rank_fifo);
-}
-
-static void rank_bad_arguments(int rank, int size)
+static void bad_arguments_are_refused(int rank, int size)
 {
     static uint8_t body[CONTROL_BODY_MAX + 1];
     int fd = 0;
@@ -58,14 +52,7 @@ static void rank_bad_arguments(int rank, int size)
     REQUIRE(control_flush(-1, DEADLINE_NOW) == -ENOTCONN);
 }
 
-static void test_bad_arguments_are_refused(void **state)
-{
-    (void)state;
-    setenv("RPIPE_CONTROL", "auto", 1);
-    run_ranks(2, rank_bad_arguments);
-}
-
-static void rank_descriptors(int rank, int size)
+static void descriptors_travel_with_their_message(int rank, int size)
 {
     int fds[CONTROL_FDS_MAX], n, to = (rank + 1) % size;
     uint32_t i, value;
@@ -88,14 +75,7 @@ static void rank_descriptors(int rank, int size)
     rank_stop();
 }
 
-static void test_descriptors_travel_with_their_message(void **state)
-{
-    (void)state;
-    setenv("RPIPE_CONTROL", "auto", 1);
-    run_ranks(2, rank_descriptors);
-}
-
-static void rank_no_descriptors(int rank, int size)
+static void tcp_carries_no_descriptors(int rank, int size)
 {
     int fd = 0;
 
@@ -108,14 +88,7 @@ static void rank_no_descriptors(int rank, int size)
     rank_stop();
 }
 
-static void test_tcp_carries_no_descriptors(void **state)
-{
-    (void)state;
-    setenv("RPIPE_CONTROL", "tcp", 1);
-    run_ranks(2, rank_no_descriptors);
-}
-
-static void rank_flood(int rank, int size)
+static void very_many_at_once(int rank, int size)
 {
     int64_t begin;
     uint32_t i;
@@ -137,12 +110,6 @@ static void rank_flood(int rank, int size)
     rank_stop();
 }
 
-static void test_very_many_at_once(void **state)
-{
-    setenv("RPIPE_CONTROL", *state, 1);
-    run_ranks(2, rank_flood);
-}
-
 static pthread_mutex_t numbering = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t next_number;
 
@@ -158,7 +125,7 @@ static void *poster(void *to)
     return NULL;
 }
 
-static void rank_threads(int rank, int size)
+static void many_threads_post(int rank, int size)
 {
     pthread_t threads[4];
     int to = (rank + 1) % size, i;
@@ -174,21 +141,15 @@ static void rank_threads(int rank, int size)
     rank_stop();
 }
 
-static void test_many_threads_post(void **state)
-{
-    setenv("RPIPE_CONTROL", *state, 1);
-    run_ranks(2, rank_threads);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(test_messages_arrive_in_order),
-        cmocka_unit_test(test_bad_arguments_are_refused),
-        cmocka_unit_test(test_descriptors_travel_with_their_message),
-        cmocka_unit_test(test_tcp_carries_no_descriptors),
-        BOTH(test_very_many_at_once),
-        BOTH(test_many_threads_post),
+        RANKS_BOTH(3, messages_arrive_in_order),
+        RANKS_OVER("auto", 2, bad_arguments_are_refused),
+        RANKS_OVER("auto", 2, descriptors_travel_with_their_message),
+        RANKS_OVER("tcp", 2, tcp_carries_no_descriptors),
+        RANKS_BOTH(2, very_many_at_once),
+        RANKS_BOTH(2, many_threads_post),
     };
 
     return cmocka_run_group_tests_name("control network", tests, NULL, NULL);

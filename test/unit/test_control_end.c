@@ -7,7 +7,7 @@
 #include <dirent.h>
 #include <sys/mman.h>
 
-static void rank_leaves(int rank, int size)
+static void who_stops_has_left(int rank, int size)
 {
     rank_start(&hooks);
     barrier();
@@ -26,14 +26,8 @@ static void rank_leaves(int rank, int size)
     rank_stop();
 }
 
-static void test_who_stops_has_left(void **state)
-{
-    setenv("RPIPE_CONTROL", *state, 1);
-    run_ranks(2, rank_leaves);
-}
-
 /* Rank 1 sends to no rank, but has received: its close message travels on the other's connection. */
-static void rank_leaves_silently(int rank, int size)
+static void who_never_spoke_says_goodbye(int rank, int size)
 {
     (void)size;
     rank_start(&hooks);
@@ -45,12 +39,6 @@ static void rank_leaves_silently(int rank, int size)
         AWAIT(atomic_load(&arrived) == 1);
     }
     rank_stop();
-}
-
-static void test_who_never_spoke_says_goodbye(void **state)
-{
-    setenv("RPIPE_CONTROL", *state, 1);
-    run_ranks(2, rank_leaves_silently);
 }
 
 static int way_to_die;
@@ -222,7 +210,7 @@ static int count_sockets(void)
     return count;
 }
 
-static void rank_forks(int rank, int size)
+static void child_of_a_fork_has_no_rank(int rank, int size)
 {
     int before, status;
     pid_t child;
@@ -250,22 +238,16 @@ static void rank_forks(int rank, int size)
     rank_stop();
 }
 
-static void test_child_of_a_fork_has_no_rank(void **state)
-{
-    setenv("RPIPE_CONTROL", *state, 1);
-    run_ranks(2, rank_forks);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(test_who_stops_has_left),
-        BOTH(test_who_never_spoke_says_goodbye),
+        RANKS_BOTH(2, who_stops_has_left),
+        RANKS_BOTH(2, who_never_spoke_says_goodbye),
         BOTH(test_who_dies_is_missed),
         cmocka_unit_test(test_life_word_tells_before_sockets),
         BOTH(test_who_cannot_be_reached_is_lost),
         BOTH(test_who_is_stopped_is_not_dead),
-        BOTH(test_child_of_a_fork_has_no_rank),
+        RANKS_BOTH(2, child_of_a_fork_has_no_rank),
     };
 
     return cmocka_run_group_tests_name("ends of control network", tests, NULL, NULL);

@@ -84,7 +84,7 @@ static void send_bytes(int fd, const void *data, size_t bytes)
     send(fd, data, bytes, MSG_NOSIGNAL);
 }
 
-static void rank_clients(int rank, int size)
+static void unauthenticated_clients_do_no_harm(int rank, int size)
 {
     struct card card;
     uint8_t noise[5000];
@@ -160,12 +160,6 @@ static void rank_clients(int rank, int size)
     rank_stop();
 }
 
-static void test_unauthenticated_clients_do_no_harm(void **state)
-{
-    setenv("RPIPE_CONTROL", *state, 1);
-    run_ranks(2, rank_clients);
-}
-
 /* Rank 1 has the cookies, as every rank does, and breaks the protocol in the name of rank 2, which sends nothing. */
 static void rank_rogue(int rank, int size)
 {
@@ -224,7 +218,7 @@ static void test_a_peer_that_sends_invalid_data_is_disconnected(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(test_unauthenticated_clients_do_no_harm),
+        RANKS_BOTH(2, unauthenticated_clients_do_no_harm),
         cmocka_unit_test(test_a_peer_that_sends_invalid_data_is_disconnected),
     };
 

@@ -251,7 +251,7 @@ static void test_a_process_outside_the_job_gets_the_reason(void **state)
     }
 }
 
-static void rank_among_clients(int rank, int size)
+static void unauthenticated_clients_at_the_port(int rank, int size)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     uint8_t noise[3000];
@@ -281,14 +281,8 @@ static void rank_among_clients(int rank, int size)
     job_close();
 }
 
-static void test_unauthenticated_clients_at_the_port(void **state)
-{
-    (void)state;
-    run_ranks(3, rank_among_clients);
-}
-
 /* Every rank that joins takes a descriptor of rank 0: with fewer than ranks the job cannot start, which is reported at once. */
-static void rank_without_a_place(int rank, int size)
+static void more_ranks_than_descriptors(int rank, int size)
 {
     int r, s, result;
 
@@ -307,13 +301,7 @@ static void rank_without_a_place(int rank, int size)
     job_close();
 }
 
-static void test_more_ranks_than_descriptors(void **state)
-{
-    (void)state;
-    run_ranks(5, rank_without_a_place);
-}
-
-static void rank_killed_while_joining(int rank, int size)
+static void a_rank_may_die_and_come_again(int rank, int size)
 {
     if (rank == 1) {
         /* joins, and dies before the table is complete; it is started anew */
@@ -331,12 +319,6 @@ static void rank_killed_while_joining(int rank, int size)
         usleep(500000);
     joined(join(rank, size, LIMIT_MS));
     job_close();
-}
-
-static void test_a_rank_may_die_and_come_again(void **state)
-{
-    (void)state;
-    run_ranks(3, rank_killed_while_joining);
 }
 
 static void rank_alone(int rank, int size)
@@ -458,9 +440,9 @@ int main(void)
         cmocka_unit_test(test_ranks_join_in_any_order),
         cmocka_unit_test(test_names_and_both_families),
         cmocka_unit_test(test_a_process_outside_the_job_gets_the_reason),
-        cmocka_unit_test(test_unauthenticated_clients_at_the_port),
-        cmocka_unit_test(test_more_ranks_than_descriptors),
-        cmocka_unit_test(test_a_rank_may_die_and_come_again),
+        RANKS(3, unauthenticated_clients_at_the_port),
+        RANKS(5, more_ranks_than_descriptors),
+        RANKS(3, a_rank_may_die_and_come_again),
         cmocka_unit_test(test_abort_ends_all),
         cmocka_unit_test(test_no_process_listens),
     };
