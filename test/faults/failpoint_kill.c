@@ -117,15 +117,9 @@ static void die_at(unsigned step, uint64_t random, struct findings *f)
 
 int main(int argc, char **argv)
 {
-    uint64_t seed = seed_of(argc, argv);
     static struct findings sum;
 
-    if (argc > 1)
-        times = atoi(argv[1]);
-    setenv("RPIPE_LOG", "error", 0);
-    survey_all(false);
-    if (check_failures == 0) /* else all of them would fail in the same way */
-        survey_share(die_at, argc > 2 ? argv[2] : NULL, seed, &sum);
+    survey_main(argc, argv, &times, die_at, &sum);
     printf("%d deaths at %d of %u steps\n", sum.done, sum.steps, step_count());
     spread_show(&sum.calls, "the call that a death ends");
     spread_show(&sum.exits, "rexit, after new pipes to another rank");

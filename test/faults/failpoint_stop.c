@@ -36,15 +36,9 @@ static void stop_at(unsigned step, uint64_t random, struct findings *f)
 
 int main(int argc, char **argv)
 {
-    uint64_t seed = seed_of(argc, argv);
     static struct findings sum;
 
-    if (argc > 1)
-        times = atoi(argv[1]);
-    setenv("RPIPE_LOG", "error", 0);
-    survey_all(false);
-    if (check_failures == 0) /* else all of them would fail in the same way */
-        survey_share(stop_at, argc > 2 ? argv[2] : NULL, seed, &sum);
+    survey_main(argc, argv, &times, stop_at, &sum);
     printf("%d stops at %d of %u steps; %d ended by a deadline\n", sum.done, sum.steps,
            step_count(), sum.warned);
     printf("%s\n", check_failures == 0 ? "all went on" : "FAILED");

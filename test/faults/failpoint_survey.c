@@ -180,3 +180,16 @@ bool survey_stop(unsigned step, int end, bool first, uint64_t *random, struct fi
     plan.again = true;
     return scenario_stop(&plan, step_name(step), &f->warned);
 }
+
+void survey_main(int argc, char **argv, int *times,
+                 void (*work)(unsigned, uint64_t, struct findings *), struct findings *sum)
+{
+    uint64_t seed = seed_of(argc, argv);
+
+    if (argc > 1)
+        *times = atoi(argv[1]);
+    setenv("RPIPE_LOG", "error", 0);
+    survey_all(false);
+    if (check_failures == 0) /* else all of them would fail in the same way */
+        survey_share(work, argc > 2 ? argv[2] : NULL, seed, sum);
+}

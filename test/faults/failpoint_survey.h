@@ -42,4 +42,9 @@ bool survey_stop(unsigned step, int end, bool first, uint64_t *random, struct fi
 void survey_share(void (*work)(unsigned step, uint64_t random, struct findings *f),
                   const char *name, uint64_t seed, struct findings *sum);
 
+/* [TIMES [NAME]]: surveys the scenarios over shared memory, then does the work at each step. */
+void survey_main(int argc, char **argv, int *times,
+                 void (*work)(unsigned step, uint64_t random, struct findings *f),
+                 struct findings *sum);
+
 #endif

@@ -23,4 +23,16 @@ static inline uint64_t random_draw(uint64_t *state)
     return random_mix(x);
 }
 
+/* A word in the place of another one: any, a small number, or the edge of a type. */
+static inline uint64_t random_invalid(uint64_t *state)
+{
+    static const uint64_t edge[] = {0,         1,          7,         64,         4096,
+                                    INT32_MAX, UINT32_MAX, INT64_MAX, UINT64_MAX, UINT64_MAX - 7};
+    uint64_t x = random_draw(state);
+
+    return x % 4 == 0   ? random_draw(state)
+           : x % 4 == 1 ? random_draw(state) % 100000
+                        : edge[(x >> 8) % (sizeof(edge) / sizeof(*edge))];
+}
+
 #endif

@@ -131,6 +131,22 @@ static void lives(void)
     }
 }
 
+/* both neighbours open the id once more: a message arrives, then the end */
+static void good_life(uint32_t ctx, rpipe_op_t op)
+{
+    int next = (mp_rank + 1) % mp_ranks, previous = (mp_rank + mp_ranks - 1) % mp_ranks;
+    raddr_t d;
+    rch_t w, r;
+
+    CHECK_OK(NULL, mp_open(&w, true, next, ctx, op, HEAP, SLOTS));
+    CHECK_OK(NULL, mp_open(&r, false, previous, ctx, op, HEAP, SLOTS));
+    mp_send(w, HEAP, mp_key(mp_rank, next, ctx, 0));
+    mp_read_free(r, HEAP, mp_key(previous, mp_rank, ctx, 0));
+    CHECK_OK(w, rclose(w));
+    CHECK_RC(R_EOF, r, rread(r, &d, NULL));
+    CHECK_OK(r, rclose(r));
+}
+
 /* one end far ahead: its lives are over before the other begins, and each one is found as it ended */
 static void far_ahead(uint32_t ctx, bool writer_ahead)
 {
@@ -138,7 +154,7 @@ static void far_ahead(uint32_t ctx, bool writer_ahead)
     int next = (mp_rank + 1) % mp_ranks, previous = (mp_rank + mp_ranks - 1) % mp_ranks;
     rpipe_op_t op = ctx % 2 == 0 ? RPIPE_PUT : RPIPE_GET;
     raddr_t d;
-    rch_t ch, w, r;
+    rch_t ch;
 
     for (int i = 0; i < AHEAD; i++) {
         CHECK_OK(NULL, writer_ahead ? mp_open(&ch, true, next, ctx, op, HEAP, SLOTS)
@@ -163,21 +179,13 @@ static void far_ahead(uint32_t ctx, bool writer_ahead)
         }
         CHECK_OK(ch, rclose(ch));
     }
-    /* and the next life is a good one */
-    CHECK_OK(NULL, mp_open(&w, true, next, ctx, op, HEAP, SLOTS));
-    CHECK_OK(NULL, mp_open(&r, false, previous, ctx, op, HEAP, SLOTS));
-    mp_send(w, HEAP, mp_key(mp_rank, next, ctx, 0));
-    mp_read_free(r, HEAP, mp_key(previous, mp_rank, ctx, 0));
-    CHECK_OK(w, rclose(w));
-    CHECK_RC(R_EOF, r, rread(r, &d, NULL));
-    CHECK_OK(r, rclose(r));
+    good_life(ctx, op);
 }
 
 /* both open and close as fast as they can, without waiting: whatever meets, nothing may be left over or mixed up */
 static void unjoined(uint32_t ctx)
 {
     int next = (mp_rank + 1) % mp_ranks, previous = (mp_rank + mp_ranks - 1) % mp_ranks;
-    raddr_t d;
     rch_t w, r;
 
     for (uint32_t i = 0; i < 200; i++) {
@@ -193,13 +201,7 @@ static void unjoined(uint32_t ctx)
             CHECK_OK(w, rclose(w));
         }
     }
-    CHECK_OK(NULL, mp_open(&w, true, next, ctx, RPIPE_PUT, HEAP, SLOTS));
-    CHECK_OK(NULL, mp_open(&r, false, previous, ctx, RPIPE_PUT, HEAP, SLOTS));
-    mp_send(w, HEAP, mp_key(mp_rank, next, ctx, 1));
-    mp_read_free(r, HEAP, mp_key(previous, mp_rank, ctx, 1));
-    CHECK_OK(w, rclose(w));
-    CHECK_RC(R_EOF, r, rread(r, &d, NULL));
-    CHECK_OK(r, rclose(r));
+    good_life(ctx, RPIPE_PUT);
 }
 
 /* ends that never get a counterpart, left open for rexit() */

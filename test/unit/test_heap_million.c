@@ -113,8 +113,9 @@ static void million_compare(struct million *c)
     assert_int_equal(stats.blocks_used, c->held);
 }
 
-static void million_blocks(rmalloc_fit_t algorithm)
+static void a_million_blocks(void **state)
 {
+    const rmalloc_fit_t algorithm = *(const rmalloc_fit_t *)*state;
     struct heap_config cfg = {
         .algorithm = algorithm, .unit_size = 1, .bytes = BLOCKS, .max_descriptors = 2 * BLOCKS};
     struct million c = {.at = calloc(BLOCKS, sizeof(*c.at)), .taken = calloc(BLOCKS, 1)};
@@ -155,45 +156,15 @@ static void million_blocks(rmalloc_fit_t algorithm)
     free(c.taken);
 }
 
-static void next_fit_with_a_million_blocks(void **state)
-{
-    (void)state;
-    million_blocks(RMALLOC_NEXT_FIT);
-}
-
-static void first_fit_with_a_million_blocks(void **state)
-{
-    (void)state;
-    million_blocks(RMALLOC_FIRST_FIT);
-}
-
-static void best_fit_with_a_million_blocks(void **state)
-{
-    (void)state;
-    million_blocks(RMALLOC_BEST_FIT);
-}
-
-static void worst_fit_with_a_million_blocks(void **state)
-{
-    (void)state;
-    million_blocks(RMALLOC_WORST_FIT);
-}
-
-static void random_fit_with_a_million_blocks(void **state)
-{
-    (void)state;
-    million_blocks(RMALLOC_RANDOM_FIT);
-}
-
 int main(int argc, char **argv)
 {
     const char *s = argc > 1 ? argv[1] : getenv("MODEL_SEED");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(next_fit_with_a_million_blocks),
-        cmocka_unit_test(first_fit_with_a_million_blocks),
-        cmocka_unit_test(best_fit_with_a_million_blocks),
-        cmocka_unit_test(worst_fit_with_a_million_blocks),
-        cmocka_unit_test(random_fit_with_a_million_blocks),
+        {"next_fit", a_million_blocks, NULL, NULL, &(rmalloc_fit_t){RMALLOC_NEXT_FIT}},
+        {"first_fit", a_million_blocks, NULL, NULL, &(rmalloc_fit_t){RMALLOC_FIRST_FIT}},
+        {"best_fit", a_million_blocks, NULL, NULL, &(rmalloc_fit_t){RMALLOC_BEST_FIT}},
+        {"worst_fit", a_million_blocks, NULL, NULL, &(rmalloc_fit_t){RMALLOC_WORST_FIT}},
+        {"random_fit", a_million_blocks, NULL, NULL, &(rmalloc_fit_t){RMALLOC_RANDOM_FIT}},
     };
 
     random_state = s != NULL ? strtoull(s, NULL, 0) : (uint64_t)clock_now();

@@ -290,17 +290,6 @@ static int observe_bytes(int fd, const unsigned char *all, size_t bytes, struct 
     return observe_file(fd, look, s, &err);
 }
 
-static uint64_t invalid_word(void)
-{
-    static const uint64_t edge[] = {0,         1,          7,         64,         4096,
-                                    INT32_MAX, UINT32_MAX, INT64_MAX, UINT64_MAX, UINT64_MAX - 7};
-    uint64_t x = draw();
-
-    return x % 4 == 0   ? draw()
-           : x % 4 == 1 ? draw() % 100000
-                        : edge[(x >> 8) % (sizeof(edge) / sizeof(*edge))];
-}
-
 static void hostile_file(void **state)
 {
     rch_t w = open_end(true), r = open_end(false);
@@ -323,7 +312,7 @@ static void hostile_file(void **state)
 
         memcpy(copy, all, bytes);
         for (uint64_t n = draw() % 4 + 1; n > 0; n--) {
-            uint64_t word = invalid_word();
+            uint64_t word = random_invalid(&seed);
             size_t width = draw() % 2 == 0 ? sizeof(uint64_t) : sizeof(uint32_t);
 
             memcpy(copy + draw() % (area / width) * width, &word, width);

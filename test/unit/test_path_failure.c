@@ -47,19 +47,6 @@ static void write_all(struct pair *p, int n)
     }
 }
 
-/* Reads on, and gives what ends it. */
-static int read_all(struct pair *p, int (*next)(struct pair *p, raddr_t *d), int *read)
-{
-    raddr_t d;
-    int rc;
-
-    for (*read = 0; (rc = next(p, &d)) == 0; (*read)++) {
-        assert_true(pattern_same(rmem(p->r, d), BYTES, (uint64_t)*read));
-        CHECK_OK(p->r, rfree(p->r, d));
-    }
-    return rc;
-}
-
 static int by_waiting(struct pair *p, raddr_t *d) { return rread(p->r, d, NULL); }
 
 static int by_descriptor(struct pair *p, raddr_t *d)
@@ -74,8 +61,16 @@ static int by_descriptor(struct pair *p, raddr_t *d)
     return rc;
 }
 
-static void both_report(struct pair *p, int rc, int read)
+/* Reads until the failure of the connection: a sequence of whole messages, then -EIO with the reason. */
+static void read_until_failure(struct pair *p, int (*next)(struct pair *p, raddr_t *d))
 {
+    raddr_t d;
+    int rc, read;
+
+    for (read = 0; (rc = next(p, &d)) == 0; read++) {
+        assert_true(pattern_same(rmem(p->r, d), BYTES, (uint64_t)read));
+        CHECK_OK(p->r, rfree(p->r, d));
+    }
     if (rc != -EIO)
         fail_msg("after %d messages: %s, %s", read, rinfo_strerror(rc), rerror(p->r));
     assert_true(read < MESSAGES);
@@ -93,13 +88,11 @@ static void close_both(struct pair *p)
 static void test_waiting(void **state)
 {
     struct pair p;
-    int read, rc;
 
     (void)state;
     open_pair(&p, RPIPE_SYNC_BLOCKS);
     write_all(&p, MESSAGES);
-    rc = read_all(&p, by_waiting, &read);
-    both_report(&p, rc, read);
+    read_until_failure(&p, by_waiting);
     assert_true(rmalloc(p.w, BYTES) == ADDR_NULL);
     close_both(&p);
 }
@@ -107,14 +100,12 @@ static void test_waiting(void **state)
 static void test_descriptor(void **state)
 {
     struct pair p;
-    int read, rc;
 
     (void)state;
     open_pair(&p, RPIPE_SYNC_BLOCKS);
     assert_true(rfd(p.r) >= 0);
     write_all(&p, MESSAGES);
-    rc = read_all(&p, by_descriptor, &read);
-    both_report(&p, rc, read);
+    read_until_failure(&p, by_descriptor);
     close_both(&p);
 }
 
@@ -123,15 +114,13 @@ static void test_descriptor(void **state)
 static void test_lingering(void **state)
 {
     struct pair p;
-    int read, rc;
 
     (void)state;
     open_pair(&p, RPIPE_SYNC_BLOCKS);
     write_all(&p, MESSAGES);
     CHECK_OK(p.w, rset_timeout(p.w, R_AT_ONCE));
     (void)rclose(p.w);
-    rc = read_all(&p, by_waiting, &read);
-    both_report(&p, rc, read);
+    read_until_failure(&p, by_waiting);
     (void)rclose(p.r);
 }
 
@@ -140,7 +129,6 @@ static void test_lingering(void **state)
 static void test_after_bye(void **state)
 {
     struct pair p;
-    int read, rc;
 
     (void)state;
     if (op != RPIPE_GET)
@@ -149,8 +137,7 @@ static void test_after_bye(void **state)
         &p, RPIPE_SYNC_CHANNEL); /* a fetch, and a block that is named: two operations a message */
     write_all(&p, 20);
     assert_int_equal(rclose(p.w), 0);
-    rc = read_all(&p, by_waiting, &read);
-    both_report(&p, rc, read);
+    read_until_failure(&p, by_waiting);
     (void)rclose(p.r);
 }
 

@@ -103,17 +103,6 @@ static unsigned char *content(size_t *bytes)
     return all;
 }
 
-static uint64_t invalid_word(void)
-{
-    static const uint64_t edge[] = {0,         1,          7,         64,         4096,
-                                    INT32_MAX, UINT32_MAX, INT64_MAX, UINT64_MAX, UINT64_MAX - 7};
-    uint64_t x = draw();
-
-    return x % 4 == 0   ? draw()
-           : x % 4 == 1 ? draw() % 100000
-                        : edge[(x >> 8) % (sizeof(edge) / sizeof(*edge))];
-}
-
 static void hostile_file(void **state)
 {
     rch_t w = open_end(true), r = open_end(false);
@@ -139,7 +128,7 @@ static void hostile_file(void **state)
     for (int i = 0; i < ROUNDS; i++) {
         memcpy(copy, all, bytes);
         for (uint64_t n = draw() % 8 + 1; n > 0; n--) {
-            uint64_t word = invalid_word(), at = draw() % 3;
+            uint64_t word = random_invalid(&seed), at = draw() % 3;
             size_t width = draw() % 2 == 0 ? sizeof(uint64_t) : sizeof(uint32_t);
 
             at = at == 0 ? draw() % 200 : at == 1 ? rings + draw() % 4200 : draw() % bytes;
