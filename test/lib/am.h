@@ -41,4 +41,14 @@ static inline uint64_t am_count(ram_t am, const char *name)
     return value;
 }
 
+/* A handler: replies with the sum of the arguments and of *arg. */
+static inline void am_on_sum(ram_t am, ram_message_t *m, void *arg)
+{
+    uint64_t sum = *(const uint64_t *)arg;
+
+    for (uint32_t i = 0; i < m->nargs; i++)
+        sum += m->args[i];
+    AM_OK(ram_reply(am, m, RAM_RESULT, &sum, 1, NULL, 0));
+}
+
 #endif

@@ -40,6 +40,13 @@ static inline void fan_close(rch_t *ch, int n)
         CHECK_OK(ch[i], rclose(ch[i]));
 }
 
+/* closes the object, then its partners */
+static inline void fan_end(rgroup_t group, rch_t *ch, int n)
+{
+    CHECK_OK(NULL, rgroup_close(group));
+    fan_close(ch, n);
+}
+
 /* the news that the reader has closed comes by the service thread; what is written before it comes is lost with the pipe */
 static inline void fan_await_bye(rch_t w)
 {

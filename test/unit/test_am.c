@@ -21,15 +21,6 @@ static ram_message_t kept[CREDITS];
 static int keeps;
 static void *kept_reply_data;
 
-static void on_sum(ram_t a, ram_message_t *m, void *arg)
-{
-    uint64_t sum = *(const uint64_t *)arg;
-
-    for (uint32_t i = 0; i < m->nargs; i++)
-        sum += m->args[i];
-    AM_OK(ram_reply(a, m, RAM_RESULT, &sum, 1, NULL, 0));
-}
-
 static void on_copy(ram_t a, ram_message_t *m, void *arg)
 {
     ram_message_t b, other;
@@ -123,8 +114,8 @@ static void on_ends(ram_t a, ram_message_t *m, void *arg)
 
 static uint64_t hundred = 100;
 static const ram_handler_t handlers[HANDLERS] = {
-    {"sum", on_sum, &hundred},   {"copy", on_copy, NULL},   {"keep", on_keep, NULL},
-    {"silent", on_silent, NULL}, {"wrong", on_wrong, NULL}, {"got", on_got, NULL},
+    {"sum", am_on_sum, &hundred}, {"copy", on_copy, NULL},   {"keep", on_keep, NULL},
+    {"silent", on_silent, NULL},  {"wrong", on_wrong, NULL}, {"got", on_got, NULL},
     {"ends", on_ends, NULL},
 };
 

@@ -14,15 +14,6 @@ static ram_t am;
 static ram_message_t kept;
 static int keeps;
 
-static void on_sum(ram_t a, ram_message_t *m, void *arg)
-{
-    uint64_t sum = *(const uint64_t *)arg;
-
-    for (uint32_t i = 0; i < m->nargs; i++)
-        sum += m->args[i];
-    AM_OK(ram_reply(a, m, RAM_RESULT, &sum, 1, NULL, 0));
-}
-
 static void on_keep(ram_t a, ram_message_t *m, void *arg)
 {
     (void)arg;
@@ -34,7 +25,7 @@ static void on_silent(ram_t a, ram_message_t *m, void *arg) { (void)a, (void)m, 
 
 static uint64_t hundred = 100;
 static const ram_handler_t handlers[HANDLERS] = {
-    {"sum", on_sum, &hundred}, {"keep", on_keep, NULL}, {"silent", on_silent, NULL}};
+    {"sum", am_on_sum, &hundred}, {"keep", on_keep, NULL}, {"silent", on_silent, NULL}};
 
 static ram_config_t configuration(void)
 {

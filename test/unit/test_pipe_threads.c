@@ -70,12 +70,12 @@ static void test_two_threads(void **state)
 }
 
 /* thread_sync: many writers and many readers of the same two ends */
-enum { LOAD_THREADS = 4, CROWD_MESSAGES = 2000 };
+enum { LOAD_THREADS = 4, LOAD_MESSAGES = 2000 };
 
 struct load {
     struct pair p;
     atomic_int writers_left;
-    atomic_uchar seen[LOAD_THREADS][CROWD_MESSAGES];
+    atomic_uchar seen[LOAD_THREADS][LOAD_MESSAGES];
 };
 
 struct member {
@@ -89,7 +89,7 @@ static size_t load_size(uint64_t key) { return random_mix(~key) % 300; }
 
 static void *load_write(const struct member *me, rch_t w)
 {
-    for (uint64_t i = 0; i < CROWD_MESSAGES; i++) {
+    for (uint64_t i = 0; i < LOAD_MESSAGES; i++) {
         uint64_t key = load_key(me->number, i);
         raddr_t d;
 
@@ -133,7 +133,7 @@ static void *load_reader(void *argument)
         key = rtag(r, d);
         who = key >> 32;
         i = key & 0xffffffff;
-        CHECK(r, who < LOAD_THREADS && i < CROWD_MESSAGES && (int64_t)i > last[who]);
+        CHECK(r, who < LOAD_THREADS && i < LOAD_MESSAGES && (int64_t)i > last[who]);
         last[who] = (int64_t)i;
         CHECK(r, size == load_size(key) && pattern_same(rmem(r, d), size, key));
         CHECK(r, atomic_fetch_add(&me->load->seen[who][i], 1) == 0);
@@ -167,7 +167,7 @@ static void test_load(void **state)
     }
     assert_int_equal(atomic_load(&check_failures), 0);
     for (size_t k = 0; k < LOAD_THREADS; k++)
-        for (size_t i = 0; i < CROWD_MESSAGES; i++)
+        for (size_t i = 0; i < LOAD_MESSAGES; i++)
             assert_int_equal(atomic_load(&load->seen[k][i]), 1);
     CHECK_OK(load->p.r, rclose(load->p.r));
     free(load);

@@ -144,8 +144,7 @@ static void test_rounds(void **state)
                 assert_int_equal(into[k], (round + 1) * 10000 + 4 * (int64_t)k + (own ? 7 : 0));
         }
     }
-    CHECK_OK(NULL, rgroup_close(f.rx));
-    fan_close(f.writer, N);
+    fan_end(f.rx, f.writer, N);
 }
 
 /* sums of these depend on the order */
@@ -171,8 +170,7 @@ static void test_ordered(void **state)
                                      RGROUP_ORDERED | RGROUP_OWN));
         assert_true(sum == (((0.5 + value[0]) + value[1]) + value[2]) + value[3]);
     }
-    CHECK_OK(NULL, rgroup_close(f.rx));
-    fan_close(f.writer, N);
+    fan_end(f.rx, f.writer, N);
 }
 
 /* a function of the user's: appends, so that the order shows */
@@ -210,8 +208,7 @@ static void test_function(void **state)
         assert_int_equal(calls, own ? 4 : 3);
         assert_int_equal(combined, 4);
     }
-    CHECK_OK(NULL, rgroup_close(f.rx));
-    fan_close(f.writer, N);
+    fan_end(f.rx, f.writer, N);
 }
 
 /* a deadline in the middle: what has come is in the result, and the round goes on */
@@ -259,8 +256,7 @@ static void test_goes_on(void **state)
         assert_true(*(double *)rmem(rgroup_pipe(f.rx, 1), d) == 100.0);
         CHECK_OK(NULL, rfree(rgroup_pipe(f.rx, 1), d));
     }
-    CHECK_OK(NULL, rgroup_close(f.rx));
-    fan_close(f.writer, N);
+    fan_end(f.rx, f.writer, N);
 }
 
 /* a member that closes takes part no more, and the round goes on without it; at last R_EOF */
@@ -325,8 +321,7 @@ static void test_wrong_size(void **state)
         give_double(&f, i, 1.0);
     CHECK_OK(NULL, rgroup_reduce(f.rx, &sum, 1, RGROUP_DOUBLE, RGROUP_SUM, &combined, 0));
     assert_true(sum == 4.0);
-    CHECK_OK(NULL, rgroup_close(f.rx));
-    fan_close(f.writer, N);
+    fan_end(f.rx, f.writer, N);
 }
 
 static void test_refused(void **state)

@@ -98,8 +98,7 @@ static void test_in_turn(void **state)
         }
     }
     nothing(&f);
-    CHECK_OK(NULL, rgroup_close(f.rx));
-    fan_close(f.writer, N);
+    fan_end(f.rx, f.writer, N);
 }
 
 /* no message in its pipe waits for more than 2n + 16 of others, whatever the others do */
@@ -135,8 +134,7 @@ static void test_no_writer_starves(void **state)
             }
         }
         assert_true(n == 1 || most > 0);
-        CHECK_OK(NULL, rgroup_close(f.rx));
-        fan_close(f.writer, n);
+        fan_end(f.rx, f.writer, n);
     }
 }
 
@@ -160,8 +158,7 @@ static void test_idle_one(void **state)
         while (f.got[0] < f.sent[0])
             (void)receive(&f);
     }
-    CHECK_OK(NULL, rgroup_close(f.rx));
-    fan_close(f.writer, 3);
+    fan_end(f.rx, f.writer, 3);
 }
 
 static void test_deadline(void **state)
@@ -182,8 +179,7 @@ static void test_deadline(void **state)
     }
     send(&f, 1);
     assert_int_equal(receive(&f), 1); /* what is there is there at any deadline */
-    CHECK_OK(NULL, rgroup_close(f.rx));
-    fan_close(f.writer, 2);
+    fan_end(f.rx, f.writer, 2);
 }
 
 /* writers end one after the other, each after its last message; when all have, R_EOF */
@@ -311,8 +307,7 @@ static void test_descriptors(void **state)
         (void)receive(&f);
         nothing(&f);
     }
-    CHECK_OK(NULL, rgroup_close(f.rx));
-    fan_close(f.writer, 3);
+    fan_end(f.rx, f.writer, 3);
 }
 
 static void test_refused(void **state)

@@ -94,8 +94,7 @@ static void test_in_turn(void **state)
             receive(&f, (int)(i % N), i, size_of(i));
         }
     }
-    CHECK_OK(NULL, rgroup_close(f.sc));
-    fan_close(f.reader, N);
+    fan_end(f.sc, f.reader, N);
 }
 
 /* a turn that failed for lack of memory is not over */
@@ -118,8 +117,7 @@ static void test_turn_waits(void **state)
     assert_int_equal(deal(&f, RGROUP_NEXT, 3, 1000), 1);
     receive(&f, 0, 2, 1000);
     receive(&f, 1, 3, 1000);
-    CHECK_OK(NULL, rgroup_close(f.sc));
-    fan_close(f.reader, 2);
+    fan_end(f.sc, f.reader, 2);
 }
 
 /* while all have credits, in turn; a member without, in its ring or in its heap, gets none until it has */
@@ -164,8 +162,7 @@ static void test_who_has_room(void **state)
         CHECK_OK(NULL, rgroup_alloc(f.sc, RGROUP_ANY, size, &place, &d, 0));
         assert_int_equal(place, 2);
         CHECK_OK(rgroup_pipe(f.sc, place), rfree(rgroup_pipe(f.sc, place), d));
-        CHECK_OK(NULL, rgroup_close(f.sc));
-        fan_close(f.reader, N);
+        fan_end(f.sc, f.reader, N);
     }
 }
 
@@ -184,8 +181,7 @@ static void test_unsent(void **state)
         CHECK_OK(NULL, rwrite(rgroup_pipe(f.sc, place[i]), d[i])); /* a plain pipe's message */
     CHECK_RC(R_PENDING, NULL,
              rgroup_alloc(f.sc, RGROUP_ANY, 8, &(int){0}, &(raddr_t){NULL}, R_NOWAIT));
-    CHECK_OK(NULL, rgroup_close(f.sc));
-    fan_close(f.reader, 2);
+    fan_end(f.sc, f.reader, 2);
 }
 
 /* a reader that closes is reported once, and the rest goes on */
@@ -251,8 +247,7 @@ static void test_part_closed(void **state)
     assert_int_equal(rgroup_count(f.sc), 2);
     CHECK_RC(-ENOTCONN, NULL, rgroup_alloc(f.sc, 0, 8, NULL, &(raddr_t){NULL}, 0));
     CHECK_RC(R_EOF, f.reader[0], rread(f.reader[0], &(raddr_t){NULL}, NULL));
-    CHECK_OK(NULL, rgroup_close(f.sc));
-    fan_close(f.reader, 3);
+    fan_end(f.sc, f.reader, 3);
 }
 
 static void test_refused(void **state)
