@@ -99,13 +99,21 @@ static NOINLINE int recv_block(struct rch *ch, void *buf, size_t room, size_t *b
 {
     struct recv_arguments a = {.buf = buf, .room = room};
     const struct slot *s = end_slot(ch, ch->r.nread);
+    size_t size = __atomic_load_n(&s->heap.size, __ATOMIC_RELAXED);
+    struct call call;
     int rc;
 
-    if (__atomic_load_n(&s->kind, __ATOMIC_RELAXED) != SLOT_HEAP ||
-        __atomic_load_n(&s->heap.size, __ATOMIC_RELAXED) > room ||
-        rpipe_read_nb(ch, &a.read.d, NULL) != 0)
+    if (__atomic_load_n(&s->kind, __ATOMIC_RELAXED) != SLOT_HEAP || size > room ||
+        size > COPY_UNCOUNTED_MOST || rpipe_read_nb(ch, &a.read.d, NULL) != 0)
         return recv_slow(ch, buf, room, bytes, flags);
-    rc = recv_take(ch, &a);
+    if (LIKELY(a.read.d->size == size)) {
+        memcpy(buf, a.read.d->mem, size);
+        a.size = size;
+        rc = rmalloc_free(ch, a.read.d);
+    } else { /* the peer has changed it in between */
+        call_enter(&call, "rrecv");
+        rc = call_end(&call, recv_take(ch, &a));
+    }
     if (rc == 0 && bytes != NULL)
         *bytes = a.size;
     return rc;

@@ -87,8 +87,8 @@ static NOINLINE int send_block(struct rch *ch, const void *buf, size_t bytes, in
     struct rdesc *d;
 
     if (ch == NULL || atomic_load_explicit(&ch->state, memory_order_acquire) != WRITER_READY ||
-        bytes <= ch->inline_max || (flags & ~R_NOWAIT) != 0 || buf == NULL ||
-        rmalloc_nb(ch, bytes, &d) != 0)
+        bytes <= ch->inline_max || bytes > COPY_UNCOUNTED_MOST || (flags & ~R_NOWAIT) != 0 ||
+        buf == NULL || rmalloc_nb(ch, bytes, &d) != 0)
         return send_slow(ch, buf, bytes, flags);
     memcpy(d->mem, buf, bytes);
     if (rpipe_write_nb(ch, d) == 0)
