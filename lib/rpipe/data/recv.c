@@ -171,7 +171,7 @@ int rpipe_recv(rch_t ch, void *buf, size_t room, size_t *bytes, int flags)
     s = ring_slot_at(ring, end_slot_offset(ch, next));
     if (UNLIKELY(!ring_slot_ready(s, next + 1)))
         return recv_nothing(ch, buf, room, bytes, flags);
-    /* at the end of the ring it is what lies behind: once in a lap, and only for reading */
+    /* at the end of the ring it is the memory behind it: once in a lap, and only for reading */
     __builtin_prefetch(s + RECV_AHEAD);
     /* each is loaded once: the peer may change them at any time */
     if (UNLIKELY(__atomic_load_n(&s->kind, __ATOMIC_RELAXED) != SLOT_INLINE))
