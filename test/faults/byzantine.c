@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * byzantine.c: the frame of hostile.h.
+ * byzantine.c: the frame of byzantine.h.
  *
  *     byzantine [SECONDS [SEED]]        default 8 seconds; the seed of each round follows from SEED
  *
  * To be run for minutes under AddressSanitizer and UBSan: make check TESTS=test/faults/byzantine is the short one. With
- * RPIPE_BTL=ofi or verbs it goes over a network, where rounds take long. HOSTILE_WILD=1: with transfers that
+ * RPIPE_BTL=ofi or verbs it goes over a network, where rounds take long. BYZANTINE_WILD=1: with transfers that
  * the network itself has to refuse, after which libfabric gives the connection up.
  */
 #include "byzantine.h"
@@ -57,7 +57,7 @@ struct plan plan_of(const struct round *round, uint64_t k)
 
     if (p.cells)
         heap = 64 * sizeof(uint64_t);
-    p.cfg = channel_config(op, HOSTILE, p.victim_writes, heap);
+    p.cfg = channel_config(op, BYZANTINE, p.victim_writes, heap);
     p.cfg.context = (uint32_t)(k / 3); /* each is opened three times */
     p.cfg.slots = (x >> 8 & 1) != 0 ? 8 : 64;
     p.cfg.timeout_ms = 2;
@@ -126,7 +126,7 @@ static void attack(rch_t ch, const struct round *round, bool speaks, unsigned go
     uint64_t x = random_draw(random);
 
     if ((x >> 50 & 15) == 0)
-        hostile_am_attack(random);
+        byzantine_am_attack(random);
     if ((x >> 40 & 63) < good)
         behave(ch, random);
     else if (ch->remote != NULL && (x >> 60 & 3) == 0)
@@ -172,7 +172,7 @@ static void attack_all(struct board *board, const struct round *round, uint64_t 
     }
 }
 
-int hostile_main(struct board *board, const struct round *round)
+int byzantine_main(struct board *board, const struct round *round)
 {
     uint64_t random = round->seed, k = UINT64_MAX;
 
@@ -182,12 +182,12 @@ int hostile_main(struct board *board, const struct round *round)
     CHECK(NULL, rinit(NULL, NULL) == 0);
     if (freopen("/dev/null", "w", stderr) == NULL)
         return 99;
-    rank_reached(board, HOSTILE, 1);
+    rank_reached(board, BYZANTINE, 1);
     wire_impostor(&random);
-    hostile_am_open();
+    byzantine_am_open();
     while (atomic_load(&board->go) == GO_ON) {
         if (atomic_load(&board->rank[VICTIM].number) == k) {
-            hostile_am_attack(&random);
+            byzantine_am_attack(&random);
             backoff_us(50);
             continue;
         }
@@ -209,7 +209,7 @@ static int rank_main(int rank, struct board *board, const void *arguments)
 {
     if (rank == VICTIM)
         return victim_main(board, arguments);
-    return rank == HOSTILE ? hostile_main(board, arguments) : friend_main(board, arguments);
+    return rank == BYZANTINE ? byzantine_main(board, arguments) : friend_main(board, arguments);
 }
 
 /* The end of what the victim has printed on standard error. */
@@ -231,7 +231,7 @@ struct sums {
 /* Something of everything has been. */
 static bool has_begun(const struct job *job)
 {
-    return atomic_load(&job->board->rank[FRIEND].done) > 0 &&
+    return atomic_load(&job->board->rank[HONEST].done) > 0 &&
            atomic_load(&job->board->rank[VICTIM].number) > 2;
 }
 
@@ -243,7 +243,7 @@ static void run_round(const struct round *round, struct sums *sums)
 
     job_prepare(&job, RANKS);
     job_start(&job, rank_main, round);
-    if (job_reached(&job, VICTIM, 1) && job_reached(&job, FRIEND, 1)) {
+    if (job_reached(&job, VICTIM, 1) && job_reached(&job, HONEST, 1)) {
         int64_t until = deadline_in_ms(round->network ? NETWORK_ROUND_MS : ROUND_MS);
         int64_t patience = deadline_in_ms(PATIENCE_MS);
 
@@ -251,18 +251,18 @@ static void run_round(const struct round *round, struct sums *sums)
                kill(job.pid[VICTIM], 0) == 0)
             backoff_us(1000);
         if (random_draw(&random) % 4 == 0 && !round->network)
-            job_kill(&job, HOSTILE, SIGKILL);
+            job_kill(&job, BYZANTINE, SIGKILL);
         atomic_store(&job.board->go, GO_STOP);
         if (!round->network)
-            (void)job_ended(&job, HOSTILE); /* in whatever way */
+            (void)job_ended(&job, BYZANTINE); /* in whatever way */
         atomic_store(&job.board->go, GO_LEAVE);
     }
     EXPECT(job_ended(&job, VICTIM) && job_status_is(&job, VICTIM, 0), "the victim: status 0x%x",
            job.status[VICTIM]);
-    EXPECT(job_ended(&job, FRIEND) && job_status_is(&job, FRIEND, 0), "the friend: status 0x%x",
-           job.status[FRIEND]);
+    EXPECT(job_ended(&job, HONEST) && job_status_is(&job, HONEST, 0), "the friend: status 0x%x",
+           job.status[HONEST]);
     EXPECT(atomic_load(&job.board->rank[VICTIM].done) > 0, "the good pipe has carried nothing");
-    EXPECT(atomic_load(&job.board->rank[FRIEND].done) > 0,
+    EXPECT(atomic_load(&job.board->rank[HONEST].done) > 0,
            "the friend's requests have not been answered");
     if (check_failures > before)
         show_log(round->log);
@@ -274,7 +274,7 @@ static void run_round(const struct round *round, struct sums *sums)
     sums->refused += atomic_load(BOARD_REFUSED(job.board));
     sums->read += atomic_load(BOARD_READ(job.board));
     sums->good += atomic_load(&job.board->rank[VICTIM].done);
-    sums->served += atomic_load(&job.board->rank[FRIEND].done);
+    sums->served += atomic_load(&job.board->rank[HONEST].done);
     sums->ended += atomic_load(BOARD_ENDED(job.board));
     job_finish(&job);
 }
@@ -297,7 +297,7 @@ int main(int argc, char **argv)
                           .log = memfd_create("byzantine", MFD_CLOEXEC)};
 
         r.network = network;
-        r.wild = network && getenv("HOSTILE_WILD") != NULL && random_draw(&random) % 2 == 0;
+        r.wild = network && getenv("BYZANTINE_WILD") != NULL && random_draw(&random) % 2 == 0;
         r.checked = random_draw(&random) % 4 == 0;
         r.breach = random_draw(&random) % 2 == 0;
         run_round(&r, &sums);

@@ -21,7 +21,7 @@
 
 #include "test/lib/job.h"
 
-enum { VICTIM, HOSTILE, FRIEND, RANKS };
+enum { VICTIM, BYZANTINE, HONEST, RANKS };
 enum {
     GO_ON,
     GO_STOP,
@@ -75,7 +75,7 @@ void friend_am_close(void);
 
 int victim_main(struct board *board, const struct round *round);
 int friend_main(struct board *board, const struct round *round);
-int hostile_main(struct board *board, const struct round *round);
+int byzantine_main(struct board *board, const struct round *round);
 
 /* ---- what the byzantine rank does ---- */
 
@@ -86,8 +86,8 @@ void message_attack(rch_t ch, uint64_t *random);
 void message_flood(rch_t ch, uint64_t *random);            /* one of them, a thousand times */
 int invalid_memory(uint64_t *random);                      /* a descriptor; -1 */
 void remote_attack(rch_t ch, bool wild, uint64_t *random); /* over a network */
-void hostile_am_open(void);
-void hostile_am_attack(uint64_t *random);
+void byzantine_am_open(void);
+void byzantine_am_attack(uint64_t *random);
 void wire_breach(uint64_t *random); /* ends the connection, and so this rank */
 void wire_impostor(
     uint64_t *random); /* calls the victim in the name of the friend, and with invalid data */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * byzantine_am.c: active messages among the three of hostile.h. The friend asks the victim, and gets what it has asked for, all the time; the
+ * byzantine_am.c: active messages among the three of byzantine.h. The friend asks the victim, and gets what it has asked for, all the time; the
  * byzantine rank requests and replies as it likes, and stores what it likes where the channels of its links are.
  */
 #include "byzantine.h"
@@ -63,7 +63,7 @@ static void context_open(int timeout_ms)
 
 void victim_am_open(void) { context_open(ANSWER_MS); }
 
-static void ask_hostile(uint64_t *random)
+static void ask_byzantine(uint64_t *random)
 {
     uint64_t x = random_draw(random);
     ram_request_t *r = &asked[(x >> 8) % ASKED];
@@ -73,7 +73,7 @@ static void ask_hostile(uint64_t *random)
     if (*r != 0 && ram_wait(am, *r, NULL, R_NOWAIT) == R_PENDING)
         return;
     *r = 0;
-    rc = ram_request(am, HOSTILE, (uint32_t)(x >> 16) % HANDLERS, NULL, 0, payload,
+    rc = ram_request(am, BYZANTINE, (uint32_t)(x >> 16) % HANDLERS, NULL, 0, payload,
                      (x >> 24) % sizeof(payload), (x & 1) != 0 ? r : NULL, R_NOWAIT);
     EXPECT(victim_may_get(rc), "ram_request gave %d (%s)", rc, rerror(NULL));
     EXPECT(strpbrk(rerror(NULL), "\033\n\r") == NULL, "ram_request: the error message is \"%s\"",
@@ -87,7 +87,7 @@ void victim_am_serve(uint64_t *random)
 
     EXPECT(rc >= 0, "ram_serve gave %d (%s)", rc, rerror(NULL));
     if ((x & 3) == 0)
-        ask_hostile(random);
+        ask_byzantine(random);
     if ((x >> 8 & 7) == 0 && keeps > 0)
         EXPECT(ram_free(am, &kept[--keeps]) == 0, "ram_free: %s", rerror(NULL));
 }
@@ -131,7 +131,7 @@ void friend_am_close(void) { CHECK(NULL, ram_exit(am) == 0); }
 
 /* ---- the byzantine rank ---- */
 
-void hostile_am_open(void) { context_open(100); }
+void byzantine_am_open(void) { context_open(100); }
 
 static void send_invalid(rch_t w, uint32_t kind, uint64_t *random)
 {
@@ -149,7 +149,7 @@ static void send_invalid(rch_t w, uint32_t kind, uint64_t *random)
         (void)rfree(w, d);
 }
 
-void hostile_am_attack(uint64_t *random)
+void byzantine_am_attack(uint64_t *random)
 {
     uint64_t x = random_draw(random);
     struct am_out *out;

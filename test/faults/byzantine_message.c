@@ -114,7 +114,7 @@ static void make_handshake(struct forged *m, const struct rch *ch, uint64_t *ran
     /* the friend's shared memory, by its id there */
     if (random_draw(random) % 4 == 0)
         put64(m, keys + random_draw(random) % 4 * 32,
-              ((uint64_t)(HOSTILE ^ FRIEND) << 40) ^ (1 + random_draw(random) % 32));
+              ((uint64_t)(BYZANTINE ^ HONEST) << 40) ^ (1 + random_draw(random) % 32));
 }
 
 static void make_note(struct forged *m, const struct rch *ch, uint64_t *random)
@@ -156,7 +156,7 @@ static void make_mapping(struct forged *m, uint64_t *random)
 
     put32(m, 0, (uint32_t)((x & 6) == 0 ? draw_number(random) : 1 + (x >> 1 & 1)));
     put32(m, 4, (uint32_t)((x & 8) != 0 ? x >> 4 & 3 : draw_number(random)));
-    put64(m, 8, (x & 48) == 0 ? ((uint64_t)(HOSTILE ^ FRIEND) << 40) ^ (1 + (x >> 8) % 32) : id);
+    put64(m, 8, (x & 48) == 0 ? ((uint64_t)(BYZANTINE ^ HONEST) << 40) ^ (1 + (x >> 8) % 32) : id);
     put64(m, 16, (x & 64) != 0 ? draw_number(random) : 4096 * (1 + (x >> 20 & 63)));
     m->bytes = NOTE_BYTES;
     if ((x >> 7 & 1) != 0)

@@ -221,7 +221,7 @@ static void use_plain(rch_t ch, const struct plan *p, uint64_t *random)
 
 /* ---- pipes made of pipes: all partners are the byzantine rank ---- */
 
-static const int partners[SHAPE_ENDS] = {HOSTILE, HOSTILE, HOSTILE};
+static const int partners[SHAPE_ENDS] = {BYZANTINE, BYZANTINE, BYZANTINE};
 
 static void judge_made(const char *call, int rc, int who, bool waits)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * byzantine_victim.c: the victim of hostile.h, and its friend.
+ * byzantine_victim.c: the victim of byzantine.h, and its friend.
  *
  * Two threads: one has the good pipes, to the friend and back, and opens new ones all the time; the other opens an end to the
  * byzantine rank, makes calls of all kinds, and closes it.
@@ -57,7 +57,7 @@ static uint64_t good_read(rch_t ch, size_t bytes, uint64_t key)
 static bool good_pair(struct board *board, bool victim, uint64_t *random, uint64_t n)
 {
     rpipe_op_t op = n % 2 == 0 ? RPIPE_PUT : RPIPE_GET;
-    int peer = victim ? FRIEND : VICTIM;
+    int peer = victim ? HONEST : VICTIM;
     rch_t there = good_open(op, peer, victim, (uint32_t)(n % 5)),
           back = good_open(op, peer, !victim, (uint32_t)(n % 5));
     uint64_t tag = 0, i, key;
@@ -107,11 +107,11 @@ int friend_main(struct board *board, const struct round *round)
     setenv("RPIPE_TIMEOUT_MS", "60000", 1);
     CHECK(NULL, rinit(NULL, NULL) == 0);
     friend_am_open();
-    rank_reached(board, FRIEND, 1);
+    rank_reached(board, HONEST, 1);
     while (good_pair(board, false, &random,
                      n)) { /* as long as there is another pair, the victim polls */
         friend_am_ask(&asks);
-        atomic_fetch_add(&board->rank[FRIEND].done, 1);
+        atomic_fetch_add(&board->rank[HONEST].done, 1);
         n++;
     }
     friend_am_close();

@@ -155,7 +155,7 @@ void wire_impostor(uint64_t *random)
 {
     struct error err = {""};
     const struct card *card = peer_card(VICTIM, deadline_in_ms(1000), &err);
-    const struct card *friend_card = peer_card(FRIEND, deadline_in_ms(1000), &err);
+    const struct card *friend_card = peer_card(HONEST, deadline_in_ms(1000), &err);
     int i;
 
     for (i = 0; card != NULL && i < 8; i++) {
@@ -166,7 +166,7 @@ void wire_impostor(uint64_t *random)
                          (uint16_t)(CONTROL_VERSION_NEWEST + (random_draw(random) % 8 == 0))},
             .magic = WIRE_HELLO_MAGIC,
             .window = {LANE_WINDOW_BYTES, LANE_WINDOW_BYTES},
-            .from = random_draw(random) % 8 == 0 ? (uint32_t)draw_number(random) : FRIEND,
+            .from = random_draw(random) % 8 == 0 ? (uint32_t)draw_number(random) : HONEST,
             .to = random_draw(random) % 8 == 0 ? (uint32_t)draw_number(random) : VICTIM,
             .flags = (uint32_t)random_draw(random)};
         int life = invalid_memory(random), fd;

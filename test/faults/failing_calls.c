@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * failing_calls.c: see scarce_calls.h.
+ * failing_calls.c: see failing_calls.h.
  *
  * Nothing in here may call what is interposed, but for the real one.
  */
@@ -28,7 +28,7 @@
 #define OWN_MALLOC 1
 #endif
 
-const bool scarce_memory = OWN_MALLOC;
+const bool failing_memory = OWN_MALLOC;
 
 static _Atomic bool armed, of_library;
 static _Atomic int64_t calls;           /* since it was armed */
@@ -36,9 +36,9 @@ static _Atomic int64_t from, to;        /* those fail */
 static _Atomic(const char *) what_last; /* the last that did */
 static _Atomic(const char *) words_last;
 
-void scarce_of_library(void) { atomic_store(&of_library, true); }
+void failing_in_library(void) { atomic_store(&of_library, true); }
 
-void scarce_arm(struct place place)
+void failing_arm(struct place place)
 {
     atomic_store(&calls, 0);
     atomic_store(&from, place.from);
@@ -47,24 +47,24 @@ void scarce_arm(struct place place)
     atomic_store(&armed, true);
 }
 
-int64_t scarce_disarm(void)
+int64_t failing_disarm(void)
 {
     atomic_store(&armed, false);
     return atomic_load(&calls);
 }
 
-bool scarce_failed(void) { return atomic_load(&what_last) != NULL; }
+bool failing_occurred(void) { return atomic_load(&what_last) != NULL; }
 
-const char *scarce_what(void)
+const char *failing_name(void)
 {
     const char *what = atomic_load(&what_last);
 
     return what != NULL ? what : "nothing";
 }
 
-const char *scarce_words(void) { return scarce_failed() ? atomic_load(&words_last) : ""; }
+const char *failing_words(void) { return failing_occurred() ? atomic_load(&words_last) : ""; }
 
-bool scarce_is_want(int rc)
+bool failing_is_expected(int rc)
 {
     static const int codes[] = {-ENOMEM,    -EMFILE, -ENFILE, -ENOSPC,    -ENOTSUP,
                                 -ETIMEDOUT, -EAGAIN, -EPIPE,  -ECONNRESET};

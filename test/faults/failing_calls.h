@@ -2,7 +2,7 @@
 /*
  * failing_calls.h: calls that ask the system for something, and fail when the test requires it.
  *
- * The functions of the C library that take memory, mappings, descriptors and threads go through those of scarce_calls.c, in the
+ * The functions of the C library that take memory, mappings, descriptors and threads go through those of failing_calls.c, in the
  * program as in libraries and modules: link it with -rdynamic. They are counted, in all threads, while they are armed; of those the
  * n-th fails, or the n-th and all behind it.
  */
@@ -18,15 +18,15 @@ struct place {
 #define NO_PLACE ((struct place){INT64_MAX, INT64_MAX}) /* they are only counted */
 
 extern const bool
-    scarce_memory; /* false: another malloc is in force, and so only the other calls fail */
+    failing_memory; /* false: another malloc is in force, and so only the other calls fail */
 
-/* Counts calls of the main thread and of the library's own thread alone: what other threads do is not the test's. Before scarce_arm. */
-void scarce_of_library(void);
-void scarce_arm(struct place place);
-int64_t scarce_disarm(void);    /* how many calls there were */
-bool scarce_failed(void);       /* one of them, at least */
-const char *scarce_what(void);  /* the last that failed, "nothing" if none has */
-const char *scarce_words(void); /* what an error message about that has to contain; "": anything */
-bool scarce_is_want(int rc);    /* a code of a resource failure, or of a deadline */
+/* Counts calls of the main thread and of the library's own thread alone: what other threads do is not the test's. Before failing_arm. */
+void failing_in_library(void);
+void failing_arm(struct place place);
+int64_t failing_disarm(void);    /* how many calls there were */
+bool failing_occurred(void);     /* one of them, at least */
+const char *failing_name(void);  /* the last that failed, "nothing" if none has */
+const char *failing_words(void); /* what an error message about that has to contain; "": anything */
+bool failing_is_expected(int rc); /* a code of a resource failure, or of a deadline */
 
 #endif

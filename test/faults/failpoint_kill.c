@@ -2,14 +2,14 @@
 /*
  * failpoint_kill.c: either end is killed at every step that the library names (lib/util/failpoint.h, doc/faults.md).
  *
- * The steps are those of the program itself; survey.c finds out in which scenarios each end passes which. Then each end dies at each
+ * The steps are those of the program itself; failpoint_survey.c finds out in which scenarios each end passes which. Then each end dies at each
  * of its steps: at the first time, and with TIMES more than 1 at others that are drawn, in scenarios that are drawn. What the others must
- * see is in judge.c.
+ * see is in kill_job.c.
  *
  * rmalloc(7) promises 100 ms on shm. A machine that is busy with other things may take longer, so that is asked of the best of
  * several deaths at a step alone, and not at all where a bare kill takes long to be noticed.
  *
- *     steps [TIMES [NAME]]       each end dies TIMES times at each step whose name contains NAME
+ *     failpoint_kill [TIMES [NAME]]       each end dies TIMES times at each step whose name contains NAME
  */
 #include "failpoint_survey.h"
 

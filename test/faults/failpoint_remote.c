@@ -2,14 +2,14 @@
 /*
  * failpoint_remote.c: either end of a pipe over a network is stopped, or killed, at the steps that the library names of such pipes.
  *
- * What stops.c and steps.c do over shared memory, over libfabric: the steps are those of lib/rpipe ("net: ...") and of the backend
- * ("ofi: ...", of a copy of it that has steps: step_module.c). What a network has accepted is lost with the process that had
- * accepted it; otherwise the others must see the same (resume.c, judge.c).
+ * As failpoint_stop.c and failpoint_kill.c, over libfabric: the steps are those of lib/rpipe ("net: ...") and of the backend
+ * ("ofi: ...", of a copy of it that has steps: failpoint_module.c). What a network has accepted is lost with the process that had
+ * accepted it; otherwise the others must see the same (stop_job.c, kill_job.c).
  *
  * And one is stopped for longer than the keep-alive of the control network, over TCP, as if it were on another host: it is alive, and
  * everything goes on.
  *
- *     network                    a stop at each step; deaths while libfabric has no connection to the dead
+ *     failpoint_remote           a stop at each step; deaths while libfabric has no connection to the dead
  *     network TIMES [NAME]       TIMES stops and deaths at each step whose name contains NAME, also at steps of others
  *
  * The rest of the deaths is by hand because libfabric 1.17 has faults of its own where a connected peer dies (doc/ofi.md). The

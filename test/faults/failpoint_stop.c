@@ -6,7 +6,7 @@
  * has passed. They are made again, and after SIGCONT everything goes on: every message is there, once, and right, and all
  * ranks end as if nothing had been.
  *
- *     stops [TIMES [NAME]]       one of the two ends is stopped TIMES times at each step whose name contains NAME
+ *     failpoint_stop [TIMES [NAME]]       one of the two ends is stopped TIMES times at each step whose name contains NAME
  */
 #include "failpoint_survey.h"
 

@@ -4,7 +4,7 @@
  *
  * The victim sets a timer of the kernel whose signal is SIGKILL, to a number of nanoseconds that is drawn, as likely within a
  * microsecond as within ten milliseconds, and plays its part; it dies wherever its threads are when the timer's interrupt comes,
- * in the middle of a store or a call as well as between them. What the others must see is in judge.c.
+ * in the middle of a store or a call as well as between them. What the others must see is in kill_job.c.c.
  *
  *     anywhere [SECONDS [NAME]]  in scenarios whose name contains NAME. FAULTS_SEED repeats the draws; where they hit is the scheduler's
  */

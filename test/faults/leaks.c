@@ -271,7 +271,7 @@ static int cannot_map(int rank, struct board *board, const void *arguments)
 {
     const rpipe_op_t op = *(const rpipe_op_t *)arguments;
     rpipe_config_t cfg = channel_config(op, 1 - rank, rank == 1, 4096);
-    bool poor = rank == (op == RPIPE_PUT ? 1 : 0);
+    bool limited = rank == (op == RPIPE_PUT ? 1 : 0);
     rch_t ch;
 
     (void)board;
@@ -279,7 +279,7 @@ static int cannot_map(int rank, struct board *board, const void *arguments)
     CHECK(NULL, rinit(NULL, NULL) == 0);
     CHECK(NULL, rpipe(&ch, &cfg) == 0 && rwait(ch) == 0);
     CHECK(NULL, network_barrier() == 0);
-    if (poor)
+    if (limited)
         limit_address_space(address_space() + SPARE);
     CHECK(NULL, network_barrier() == 0);
     if (rank == 1)

@@ -87,12 +87,12 @@ static void *load(const char *path, const char *symbol, const char *(**call)(voi
 
 static void run(const char *path, const char *symbol, const char *when)
 {
-    const char *(*call)(void), *said;
+    const char *(*call)(void), *error;
     void *handle = load(path, symbol, &call);
 
-    said = call();
-    if (said != NULL) {
-        printf("FAILED: %s, %s: %s\n", symbol, when, said);
+    error = call();
+    if (error != NULL) {
+        printf("FAILED: %s, %s: %s\n", symbol, when, error);
         failures++;
     }
     dlclose(handle);

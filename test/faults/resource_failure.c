@@ -2,7 +2,7 @@
 /*
  * resource_failure.c: the n-th call that asks the system for something fails, for many n.
  *
- * What fails is in scarce_calls.h. A process joins a job by itself, sends messages of each kind through pipes
+ * What fails is in failing_calls.h. A process joins a job by itself, sends messages of each kind through pipes
  * to itself, and grows a heap; one call on the way fails, or all from one on. Whatever fails, a call of the library reports it, with a
  * code and an error message; nothing crashes, nothing hangs; and when there is enough again, everything works.
  *
@@ -74,11 +74,11 @@ static int one_pair(rpipe_op_t op, uint32_t ctx)
     else if (rc < 0 && failed_call == NULL)
         (void)note("rfd", r, rc);
     if (rc != 0) { /* both ends close all the same; the error of the call is not lost by that */
-        char said[400];
+        char message[400];
 
-        snprintf(said, sizeof(said), "%s", rerror(failed_at));
-        EXPECT(strlen(said) > 12 && strcmp(said, "no error") != 0,
-               "%s returned %d and no error message: %s", failed_call, rc, said);
+        snprintf(message, sizeof(message), "%s", rerror(failed_at));
+        EXPECT(strlen(message) > 12 && strcmp(message, "no error") != 0,
+               "%s returned %d and no error message: %s", failed_call, rc, message);
     }
     CHECK(w, rclose(w) == 0 && rclose(r) == 0);
     return rc;
@@ -91,40 +91,40 @@ static int all_of_it(uint32_t ctx)
     return rc != 0 ? rc : one_pair(RPIPE_GET, ctx + 1);
 }
 
-static int poor(int rank, struct board *board, const void *arguments)
+static int without_resources(int rank, struct board *board, const void *arguments)
 {
     const struct place *p = arguments;
-    const char *said;
+    const char *message;
     int rc;
 
     (void)rank;
     setenv("RPIPE_BOOTSTRAP", "single", 1);
     setenv("RPIPE_TIMEOUT_MS", "1500", 1);
     unsetenv("RPIPE_RANK");
-    scarce_arm(*p);
+    failing_arm(*p);
     rc = note("rinit", NULL, rinit(NULL, NULL));
     if (rc == 0)
         rc = all_of_it(0);
-    board->rank[0].number = (uint64_t)scarce_disarm();
-    said = failed_call == NULL || strcmp(failed_call, "rinit") == 0 ||
-                   strcmp(failed_call, "rpipe") == 0
-               ? rerror(NULL)
-               : "";
-    if (rc != 0 && getenv("FAULTS_TELL") != NULL)
-        printf("%lld %s: %s gave %d (%s): %s\n", (long long)p->from, scarce_what(), failed_call, rc,
-               rinfo_strerror(rc), *said != '\0' ? said : rerror(failed_at));
+    board->rank[0].number = (uint64_t)failing_disarm();
+    message = failed_call == NULL || strcmp(failed_call, "rinit") == 0 ||
+                      strcmp(failed_call, "rpipe") == 0
+                  ? rerror(NULL)
+                  : "";
+    if (rc != 0 && getenv("FAULTS_PRINT") != NULL)
+        printf("%lld %s: %s gave %d (%s): %s\n", (long long)p->from, failing_name(), failed_call,
+               rc, rinfo_strerror(rc), *message != '\0' ? message : rerror(failed_at));
     if (rc != 0) {
-        EXPECT(scarce_is_want(rc), "%s, when %s fails: %d (%s): %s", failed_call, scarce_what(), rc,
-               rinfo_strerror(rc), said);
-        EXPECT(*said == '\0' || (strlen(said) > 12 && strcmp(said, "no error") != 0), "%s: %s",
-               failed_call, said);
+        EXPECT(failing_is_expected(rc), "%s, when %s fails: %d (%s): %s", failed_call,
+               failing_name(), rc, rinfo_strerror(rc), message);
+        EXPECT(*message == '\0' || (strlen(message) > 12 && strcmp(message, "no error") != 0),
+               "%s: %s", failed_call, message);
     }
     if (rc == 0 || strcmp(failed_call, "rinit") != 0) {
         failed_call = NULL;
         atomic_store(&board->rank[0].phase, 2);
         rc = all_of_it(10);
         EXPECT(rc == 0, "with enough of everything again, after %s failed: %s: %d (%s): %s",
-               scarce_what(), failed_call, rc, rinfo_strerror(rc), rerror(failed_at));
+               failing_name(), failed_call, rc, rinfo_strerror(rc), rerror(failed_at));
         EXPECT(rexit() == 0, "rexit: %s", rerror(NULL));
     }
     fflush(stdout);
@@ -138,7 +138,7 @@ static int64_t try_place(int64_t first, int64_t last)
     int64_t n = 0;
 
     job_prepare(&job, 1);
-    job_start(&job, poor, &p);
+    job_start(&job, without_resources, &p);
     if (job_ended(&job, 0)) {
         EXPECT(job_status_is(&job, 0, 0), "calls %lld to %lld fail: status 0x%x", (long long)first,
                (long long)last, job.status[0]);
@@ -152,7 +152,7 @@ int main(int argc, char **argv)
 {
     int64_t n, all, places = argc > 1 ? atoi(argv[1]) : 60, step;
 
-    if (!scarce_memory)
+    if (!failing_memory)
         printf("descriptors and threads only: another malloc is in force\n");
     setenv("RPIPE_LOG", "error", 0);
     all = try_place(INT64_MAX, INT64_MAX);

@@ -8,7 +8,7 @@
  * open new pipes to each other, and messages come through.
  *
  *     resource_failure_pair [PLACES | all]     forks the two for each place: from rinit on; in turn rank 1 and rank 0 lack resources
- *     mpirun -n 2 scarce_pair ...    one job for all places: from its first pipe on
+ *     mpirun -n 2 resource_failure_pair ...    one job for all places: from its first pipe on
  *
  * Under a launcher, calls of threads that are not the library's do not fail: those of PMIx are not ours to test.
  */
@@ -122,26 +122,26 @@ static int network(void)
 
 /* ---- what is reported to them ---- */
 
-static void judge(bool poor, struct place p, int rc)
+static void judge(bool limited, struct place p, int rc)
 {
-    const char *who = poor ? "the rank without resources" : "the other";
+    const char *who = limited ? "the rank without resources" : "the other";
 
-    if (getenv("FAULTS_TELL") != NULL)
+    if (getenv("FAULTS_PRINT") != NULL)
         printf("%lld%s %s, %s: %s gave %d (%s): %s\n", (long long)p.from,
-               p.to > p.from ? " on" : "", poor ? scarce_what() : "-", who,
+               p.to > p.from ? " on" : "", limited ? failing_name() : "-", who,
                rc != 0 ? failed_call : "nothing", rc, rinfo_strerror(rc), error_message);
     if (rc == 0)
         return;
-    EXPECT(scarce_is_want(rc) || rc == R_EOF, "place %lld, %s, %s, when %s fails: %d (%s): %s",
-           (long long)p.from, who, failed_call, scarce_what(), rc, rinfo_strerror(rc),
+    EXPECT(failing_is_expected(rc) || rc == R_EOF, "place %lld, %s, %s, when %s fails: %d (%s): %s",
+           (long long)p.from, who, failed_call, failing_name(), rc, rinfo_strerror(rc),
            error_message);
     EXPECT(strlen(error_message) > 12 && strcmp(error_message, "no error") != 0,
            "place %lld, %s, %s: no error message: %s", (long long)p.from, who, failed_call,
            error_message);
-    if (poor && p.from == p.to && (rc == -EMFILE || rc == -ENOSPC || rc == -EAGAIN))
-        EXPECT(strstr(error_message, scarce_words()) != NULL,
+    if (limited && p.from == p.to && (rc == -EMFILE || rc == -ENOSPC || rc == -EAGAIN))
+        EXPECT(strstr(error_message, failing_words()) != NULL,
                "place %lld, %s, when %s fails: \"%s\" is not in: %s", (long long)p.from,
-               failed_call, scarce_what(), scarce_words(), error_message);
+               failed_call, failing_name(), failing_words(), error_message);
 }
 
 static void must_work(const char *after, int rc)
@@ -154,7 +154,7 @@ static void must_work(const char *after, int rc)
 
 struct trial {
     struct place place;
-    int poor; /* rank */
+    int limited; /* rank */
 };
 
 static void wait_for(struct board *board, int rank, int phase)
@@ -167,15 +167,15 @@ static void wait_for(struct board *board, int rank, int phase)
 static int forked(int rank, struct board *board, const void *arguments)
 {
     const struct trial *t = arguments;
-    bool poor = rank == t->poor;
+    bool limited = rank == t->limited;
     char ms[16];
     int rc;
 
     own_rank = rank;
     snprintf(ms, sizeof(ms), "%d", NETWORK_MS);
     setenv("RPIPE_TIMEOUT_MS", ms, 1);
-    if (poor)
-        scarce_arm(t->place);
+    if (limited)
+        failing_arm(t->place);
     rc = note("rinit", NULL, rinit(NULL, NULL));
     board->rank[rank].done = rc == 0;
     if (rc == 0)
@@ -184,13 +184,13 @@ static int forked(int rank, struct board *board, const void *arguments)
         rc = pipes(RPIPE_PUT, 0, SHORT_MS);
     if (rc == 0)
         rc = pipes(RPIPE_GET, 1, SHORT_MS);
-    if (poor)
-        board->rank[rank].number = (uint64_t)scarce_disarm();
-    judge(poor, t->place, rc);
+    if (limited)
+        board->rank[rank].number = (uint64_t)failing_disarm();
+    judge(limited, t->place, rc);
     rank_reached(board, rank, WANTS);
     wait_for(board, 1 - rank, WANTS);
     if (board->rank[0].done && board->rank[1].done) {
-        const char *what = scarce_what();
+        const char *what = failing_name();
 
         failed_call = NULL;
         rc = pipes(RPIPE_PUT, 10, PATIENCE_MS / 2);
@@ -206,9 +206,9 @@ static int forked(int rank, struct board *board, const void *arguments)
     return check_failures > 0 ? 1 : 0;
 }
 
-static int64_t try_place(struct place place, int poor)
+static int64_t try_place(struct place place, int limited)
 {
-    const struct trial t = {place, poor};
+    const struct trial t = {place, limited};
     struct job job;
     int64_t n;
     int rank;
@@ -218,8 +218,8 @@ static int64_t try_place(struct place place, int poor)
     for (rank = 0; rank < 2; rank++)
         if (job_ended(&job, rank))
             EXPECT(job_status_is(&job, rank, 0), "place %lld of rank %d: status 0x%x of rank %d",
-                   (long long)place.from, poor, job.status[rank], rank);
-    n = (int64_t)job.board->rank[poor].number;
+                   (long long)place.from, limited, job.status[rank], rank);
+    n = (int64_t)job.board->rank[limited].number;
     job_finish(&job);
     return n;
 }
@@ -252,9 +252,9 @@ static void by_fork(const char *program, int64_t places, bool every)
 static void together(void) { CHECK(NULL, network_barrier() == 0); }
 
 /* One round: place, then whether all works again. How many calls there were. */
-static int64_t try_here(struct place place, int poor)
+static int64_t try_here(struct place place, int limited)
 {
-    bool wants = own_rank == poor;
+    bool fails = own_rank == limited;
     uint32_t ctx = 4 * (uint32_t)rounds++;
     int64_t n = 0;
     int rc;
@@ -262,18 +262,18 @@ static int64_t try_here(struct place place, int poor)
     failed_call = NULL;
     *error_message = '\0';
     together();
-    if (wants)
-        scarce_arm(place);
+    if (fails)
+        failing_arm(place);
     rc = pipes(RPIPE_PUT, ctx, SHORT_MS);
     if (rc == 0)
         rc = pipes(RPIPE_GET, ctx + 1, SHORT_MS);
-    if (wants)
-        n = scarce_disarm();
-    judge(wants, place, rc);
+    if (fails)
+        n = failing_disarm();
+    judge(fails, place, rc);
     together();
     failed_call = NULL;
     rc = pipes(RPIPE_PUT, ctx + 2, PATIENCE_MS / 2);
-    must_work(wants ? scarce_what() : "a call of the other rank",
+    must_work(fails ? failing_name() : "a call of the other rank",
               rc == 0 ? pipes(RPIPE_GET, ctx + 3, PATIENCE_MS / 2) : rc);
     return n;
 }
@@ -283,7 +283,7 @@ static int launched(const char *program, int64_t places, bool every)
     int64_t all[2] = {0, 0}, mine, k;
     int size, fds;
 
-    scarce_of_library();
+    failing_in_library();
     CHECK(NULL, rinit(&own_rank, &size) == 0);
     CHECK(NULL, size == 2);
     for (int rank = 0; rank < 2; rank++) {
@@ -318,7 +318,7 @@ int main(int argc, char **argv)
     bool every = strcmp(how, "all") == 0;
     int64_t places = atoi(how) > 0 ? atoi(how) : 16;
 
-    if (!scarce_memory)
+    if (!failing_memory)
         printf("descriptors and threads only: another malloc is in force\n");
     setenv("RPIPE_LOG", "error", 0);
     if (getenv("PMIX_RANK") != NULL)

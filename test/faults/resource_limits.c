@@ -34,7 +34,7 @@ static int open_fds(void)
     return n;
 }
 
-static bool is_want(int rc)
+static bool is_resource_error(int rc)
 {
     return rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE ||
            (rc == -ENOTSUP && /* the backend cannot even be loaded */
@@ -70,7 +70,7 @@ static int under_limit(int rank, struct board *board, const void *arguments)
     set_limit(l->resource, RLIM_INFINITY);
     rank_returned(board, rank, rc, of);
     if (rc != 0) {
-        EXPECT(is_want(rc), "%s: %d (%s): %s", call, rc, rinfo_strerror(rc), rerror(of));
+        EXPECT(is_resource_error(rc), "%s: %d (%s): %s", call, rc, rinfo_strerror(rc), rerror(of));
         EXPECT(strlen(rerror(of)) > 12, "no error message: %s", rerror(of));
     }
     if (strcmp(call, "rinit") != 0) { /* what has been refused can be had later */
@@ -98,7 +98,7 @@ static int try_limit(const struct limit *l, const char *what)
                (unsigned long long)l->value, l->late ? ", set after rinit" : "", job.status[0],
                job.board->rank[0].error_message);
         code = atomic_load(&job.board->rank[0].code);
-        if (getenv("FAULTS_TELL") != NULL)
+        if (getenv("FAULTS_PRINT") != NULL)
             printf("%s %llu%s: %d, %s\n", what, (unsigned long long)l->value,
                    l->late ? " late" : "", code, job.board->rank[0].error_message);
     }
@@ -126,7 +126,7 @@ static void sweep(__rlimit_resource_t resource, const char *what, uint64_t from,
 
 /* ---- a limit at one of two ranks: the other is notified ---- */
 
-static int poor_and_rich(int rank, struct board *board, const void *arguments)
+static int limit_at_one_rank(int rank, struct board *board, const void *arguments)
 {
     const int spare = *(const int *)arguments;
     rpipe_config_t cfg = channel_config(RPIPE_PUT, 1 - rank, rank == 1, 1 << 20);
@@ -164,14 +164,14 @@ static int poor_and_rich(int rank, struct board *board, const void *arguments)
     return 0;
 }
 
-static void test_poor(void)
+static void test_one_rank(void)
 {
     struct job job;
     int spare, rank;
 
     for (spare = 0; spare < 8; spare++) {
         job_prepare(&job, 2);
-        job_start(&job, poor_and_rich, &spare);
+        job_start(&job, limit_at_one_rank, &spare);
         for (rank = 0; rank < 2; rank++) {
             const struct board_rank *at = &job.board->rank[rank];
 
@@ -179,7 +179,7 @@ static void test_poor(void)
                    "rank %d, %d descriptors: status 0x%x", rank, spare, job.status[rank]);
             EXPECT(at->code == (spare == 0 ? -EMFILE : 0), "rank %d, %d descriptors: %d (%s): %s",
                    rank, spare, at->code, rinfo_strerror(at->code), at->error_message);
-            if (getenv("FAULTS_TELL") != NULL)
+            if (getenv("FAULTS_PRINT") != NULL)
                 printf("%d descriptors at rank 1, rank %d: %d, %s\n", spare, rank, at->code,
                        at->error_message);
         }
@@ -194,7 +194,7 @@ int main(int argc, char **argv)
     sweep(RLIMIT_NOFILE, "RLIMIT_NOFILE, open ones +", 0, 24, 1, false);
     sweep(RLIMIT_NOFILE, "RLIMIT_NOFILE, open ones +", 0, 12, 1, true);
     sweep(RLIMIT_FSIZE, "RLIMIT_FSIZE", 0, 12 << 20, 1 << 20, false);
-    test_poor();
+    test_one_rank();
     if (!SANITIZED) {
         sweep(RLIMIT_AS, "RLIMIT_AS", 4 << 20, 64 << 20, 1 << 20, false);
         sweep(RLIMIT_AS, "RLIMIT_AS", 4 << 20, 64 << 20, 4 << 20, true);

@@ -476,7 +476,7 @@ static void test_names(pid_t pid)
 }
 
 /* As the ranks have reported. */
-static bool said(int log, const char *what)
+static bool logged(int log, const char *what)
 {
     int64_t patience = deadline_in_ms(PATIENCE_MS);
     static char text[20000];
@@ -516,14 +516,14 @@ static void test_admission(void)
                 answer = greet_rightly(&door[i], right, id);
                 EXPECT(answer == HUNG_UP, "the right cookie, and another process than rank 2: %s",
                        answers[answer]);
-                EXPECT(said(log, "it greeted as rank 2, which is another process"),
+                EXPECT(logged(log, "it greeted as rank 2, which is another process"),
                        "the log does not name it");
             }
             if (door[i].is_unix && geteuid() == 0) {
                 int rc = as_no_rank(&door[i], right, id, job.pid[0]);
 
                 EXPECT(rc == 0, "another user: step %d", rc);
-                EXPECT(said(log, "of another user (SO_PEERCRED)"),
+                EXPECT(logged(log, "of another user (SO_PEERCRED)"),
                        "it was not for the user that it was sent away");
             } else if (door[i].is_unix) {
                 printf("SKIPPED, it needs root: another user\n");

@@ -304,14 +304,14 @@ static void violate_events(void)
 static void violate_unopened(void)
 {
     static _Alignas(struct handshake) unsigned char handshake[60000];
-    struct end_message_head *head = &handshake_of(handshake)->head, bye;
+    struct end_message_head *head = &handshake_of(handshake)->head, closing;
     struct pair p = pair_open(RPIPE_PUT);
     struct rendezvous *m = NULL;
     size_t before = 0, after = 0;
     uint32_t i;
 
     handshake_make(p.w, handshake_of(handshake));
-    bye = message_head(p.w, sizeof(bye), 0);
+    closing = message_head(p.w, sizeof(closing), 0);
     head->incarnation = 1;
     head->bytes = sizeof(handshake);
     rendezvous_lock();
@@ -319,9 +319,9 @@ static void violate_unopened(void)
         before++;
     rendezvous_unlock();
     for (i = 0; i < 2000; i++) {
-        bye.context = 2000000 + i;
-        bye.incarnation = i % 2 == 0 ? 0 : 0x90000000u; /* none, and an old one */
-        CHECK(NULL, message_post(0, MESSAGE_CLOSE, &bye, NULL) == 0);
+        closing.context = 2000000 + i;
+        closing.incarnation = i % 2 == 0 ? 0 : 0x90000000u; /* none, and an old one */
+        CHECK(NULL, message_post(0, MESSAGE_CLOSE, &closing, NULL) == 0);
         head->context = 3000000 + i;
         head->incarnation = i % 2 == 0 ? 0 : 0x90000000u;
         if (i < 100)

@@ -48,7 +48,7 @@ static inline void fan_end(rgroup_t group, rch_t *ch, int n)
 }
 
 /* the news that the reader has closed comes by the service thread; what is written before it comes is lost with the pipe */
-static inline void fan_await_bye(rch_t w)
+static inline void fan_await_close(rch_t w)
 {
     double end = now_ms() + FAN_LIMIT_MS;
 

@@ -58,7 +58,7 @@ static void writer(uint32_t base)
 
 static void reader(uint32_t base, bool until_pending, bool fd_first)
 {
-    size_t n = (size_t)(mp_ranks - 1) * PER_PEER, ended = 0, quiet = 0, said = 0;
+    size_t n = (size_t)(mp_ranks - 1) * PER_PEER, ended = 0, quiet = 0, reported = 0;
     struct source *s = calloc(n, sizeof(*s));
     struct epoll_event event = {.events = EPOLLIN};
     int set = epoll_create1(EPOLL_CLOEXEC);
@@ -104,12 +104,12 @@ static void reader(uint32_t base, bool until_pending, bool fd_first)
             CHECK(me->ch, rc == R_SUCCESS || rc == R_PENDING);
         }
         /* all but the close of the last ones is over */
-        if (said == 0 && quiet == (size_t)mp_ranks - 1 && ended == n - quiet) {
+        if (reported == 0 && quiet == (size_t)mp_ranks - 1 && ended == n - quiet) {
             char word = 0;
 
             for (int i = 1; i < mp_ranks; i++)
                 CHECK_OK(NULL, network_send(i, &word, 1));
-            said = 1;
+            reported = 1;
         }
     }
     printf("%s, descriptor %s the join: %llu wake-ups, %llu for nothing\n",

@@ -24,12 +24,12 @@ static void barriers(void)
     for (uint32_t round = 0; round < 50; round++) {
         int to = (int)((uint32_t)mp_rank + round) % mp_ranks,
             from = (int)((uint32_t)(mp_rank + mp_ranks) - round % (uint32_t)mp_ranks) % mp_ranks;
-        uint32_t said = UINT32_MAX;
+        uint32_t received = UINT32_MAX;
 
         CHECK_OK(NULL, network_send(to, &round, sizeof(round)));
         CHECK_OK(NULL, network_barrier());
-        CHECK_OK(NULL, network_recv(from, &said, sizeof(said)));
-        CHECK(NULL, said == round);
+        CHECK_OK(NULL, network_recv(from, &received, sizeof(received)));
+        CHECK(NULL, received == round);
     }
 }
 

@@ -181,10 +181,10 @@ static void *sends_many(void *unused)
 
     (void)unused;
     for (i = 0; i < 500; i++) {
-        struct error said = {""};
+        struct error reason = {""};
 
         memset(buf, i, sizeof(buf));
-        REQUIRE(collect_send(1, buf, sizeof(buf), limit(), &said) == 0);
+        REQUIRE(collect_send(1, buf, sizeof(buf), limit(), &reason) == 0);
     }
     return NULL;
 }
@@ -213,7 +213,7 @@ static void threads_do_not_mix_messages(int rank, int size)
     rank_stop();
 }
 
-static void rank_last_words(int rank, int size)
+static void rank_sends_before_the_end(int rank, int size)
 {
     uint64_t value = 5;
 
@@ -240,9 +240,9 @@ static void test_what_was_sent_before_the_end_can_be_received(void **state)
 {
     setenv("RPIPE_CONTROL", *state, 1);
     unsetenv("DIES");
-    run_ranks(2, rank_last_words);
+    run_ranks(2, rank_sends_before_the_end);
     setenv("DIES", "1", 1);
-    run_ranks_but(1, SIGKILL, 2, rank_last_words);
+    run_ranks_but(1, SIGKILL, 2, rank_sends_before_the_end);
 }
 
 /* ---- collectives ---- */
@@ -383,7 +383,7 @@ static void test_leaving_waits_for_the_living(void **state)
     munmap(arrivals, 4096);
 }
 
-static void leaving_passes_over_those_who_have_left(int rank, int size)
+static void leaving_skips_ranks_that_have_left(int rank, int size)
 {
     (void)size;
     rank_start(&hooks);
@@ -495,7 +495,7 @@ int main(void)
         RANKS_OVER("auto", 4, a_deadline_ends_the_collective_of_all),
         RANKS_OVER("auto", 2, different_collectives_are_reported),
         BOTH(test_leaving_waits_for_the_living),
-        RANKS_OVER("auto", 4, leaving_passes_over_those_who_have_left),
+        RANKS_OVER("auto", 4, leaving_skips_ranks_that_have_left),
         RANKS_OVER("auto", 2, leaving_has_a_deadline),
     };
 

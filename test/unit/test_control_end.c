@@ -7,7 +7,7 @@
 #include <dirent.h>
 #include <sys/mman.h>
 
-static void who_stops_has_left(int rank, int size)
+static void a_rank_that_stops_has_left(int rank, int size)
 {
     rank_start(&hooks);
     barrier();
@@ -27,7 +27,7 @@ static void who_stops_has_left(int rank, int size)
 }
 
 /* Rank 1 sends to no rank, but has received: its close message travels on the other's connection. */
-static void who_never_spoke_says_goodbye(int rank, int size)
+static void a_rank_without_messages_sends_its_close(int rank, int size)
 {
     (void)size;
     rank_start(&hooks);
@@ -76,7 +76,7 @@ static void rank_dies(int rank, int size)
     rank_stop();
 }
 
-static void test_who_dies_is_missed(void **state)
+static void test_a_death_is_noticed(void **state)
 {
     setenv("RPIPE_CONTROL", *state, 1);
     for (way_to_die = 0; way_to_die < 4; way_to_die++) {
@@ -122,7 +122,7 @@ static void rank_dies_held(int rank, int size)
     rank_stop();
 }
 
-static void test_life_word_tells_before_sockets(void **state)
+static void test_the_liveness_word_comes_before_sockets(void **state)
 {
     (void)state;
     setenv("RPIPE_CONTROL", "unix", 1);
@@ -146,7 +146,7 @@ static void rank_never_met(int rank, int size)
     rank_stop();
 }
 
-static void test_who_cannot_be_reached_is_lost(void **state)
+static void test_an_unreachable_rank_is_lost(void **state)
 {
     setenv("RPIPE_CONTROL", *state, 1);
     run_ranks_but(1, SIGKILL, 2, rank_never_met);
@@ -180,7 +180,7 @@ static void rank_stopped(int rank, int size)
     rank_stop();
 }
 
-static void test_who_is_stopped_is_not_dead(void **state)
+static void test_a_stopped_rank_is_not_dead(void **state)
 {
     setenv("RPIPE_CONTROL", *state, 1);
     share_pids();
@@ -241,12 +241,12 @@ static void child_of_a_fork_has_no_rank(int rank, int size)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RANKS_BOTH(2, who_stops_has_left),
-        RANKS_BOTH(2, who_never_spoke_says_goodbye),
-        BOTH(test_who_dies_is_missed),
-        cmocka_unit_test(test_life_word_tells_before_sockets),
-        BOTH(test_who_cannot_be_reached_is_lost),
-        BOTH(test_who_is_stopped_is_not_dead),
+        RANKS_BOTH(2, a_rank_that_stops_has_left),
+        RANKS_BOTH(2, a_rank_without_messages_sends_its_close),
+        BOTH(test_a_death_is_noticed),
+        cmocka_unit_test(test_the_liveness_word_comes_before_sockets),
+        BOTH(test_an_unreachable_rank_is_lost),
+        BOTH(test_a_stopped_rank_is_not_dead),
         RANKS_BOTH(2, child_of_a_fork_has_no_rank),
     };
 

@@ -16,7 +16,7 @@ static struct {
     _Atomic bool ready;
 } * shared; /* by the ranks */
 
-static int poor, spare; /* which rank has how many descriptors left */
+static int limited, spare; /* which rank has how many descriptors left */
 static _Atomic int arrived, gone;
 
 static void on_message(int from, uint32_t type, const void *body, size_t bytes, const int *fds,
@@ -43,7 +43,7 @@ static void rank_meets(int rank, int size)
     (void)size;
     rank_start(&hooks); /* ends when both have published; no connection is there yet */
     REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
-    if (rank == poor) {
+    if (rank == limited) {
         REQUIRE(descriptors_leave(spare));
         atomic_store(&shared->ready, true);
     }
@@ -65,13 +65,13 @@ static void rank_meets(int rank, int size)
     rank_stop();
 }
 
-static void test_who_has_next_to_no_descriptors_is_met(void **state)
+static void test_a_rank_without_descriptors_is_accepted(void **state)
 {
     (void)state;
     setenv("RPIPE_CONTROL", "unix", 1);
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(shared, MAP_FAILED);
-    for (poor = 0; poor < 2; poor++)
+    for (limited = 0; limited < 2; limited++)
         for (spare = 1; spare < 4; spare++) {
             atomic_store(&shared->ready, false);
             run_ranks(2, rank_meets);
@@ -82,7 +82,7 @@ static void test_who_has_next_to_no_descriptors_is_met(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_who_has_next_to_no_descriptors_is_met),
+        cmocka_unit_test(test_a_rank_without_descriptors_is_accepted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -290,7 +290,7 @@ static int observe_bytes(int fd, const unsigned char *all, size_t bytes, struct 
     return observe_file(fd, look, s, &err);
 }
 
-static void hostile_file(void **state)
+static void damaged_file(void **state)
 {
     rch_t w = open_end(true), r = open_end(false);
     int fd = memfd_create("byzantine", MFD_CLOEXEC), good = 0;
@@ -378,7 +378,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(true_file),        cmocka_unit_test(like_statistics),
         cmocka_unit_test(described),        cmocka_unit_test(description),
-        cmocka_unit_test(no_process),       cmocka_unit_test(hostile_file),
+        cmocka_unit_test(no_process),       cmocka_unit_test(damaged_file),
         cmocka_unit_test(not_to_the_child),
     };
 

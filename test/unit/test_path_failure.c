@@ -111,7 +111,7 @@ static void test_descriptor(void **state)
 
 /* ---- rclose without the time for proof: the service thread sees the failure, and reports it before the close message ---- */
 
-static void test_lingering(void **state)
+static void test_deferred_close(void **state)
 {
     struct pair p;
 
@@ -126,7 +126,7 @@ static void test_lingering(void **state)
 
 /* ---- the reader's connection, when the writer has closed in order: the close message promises what cannot be fetched any more ---- */
 
-static void test_after_bye(void **state)
+static void test_after_close(void **state)
 {
     struct pair p;
 
@@ -146,8 +146,8 @@ static int breaking(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_waiting),
         cmocka_unit_test(test_descriptor),
-        cmocka_unit_test(test_lingering),
-        cmocka_unit_test(test_after_bye),
+        cmocka_unit_test(test_deferred_close),
+        cmocka_unit_test(test_after_close),
     };
 
     return cmocka_run_group_tests_name("a line that fails", tests, pair_setup, pair_teardown);

@@ -96,7 +96,8 @@ static void job(int pipes, const struct limit *limit)
 }
 
 /* What a process with this in its environment writes to standard error, which is no file: the limits of those are not about it. */
-static const char *said(const char *name, const char *value, int pipes, const struct limit *limit)
+static const char *output_of(const char *name, const char *value, int pipes,
+                             const struct limit *limit)
 {
     static char text[65536];
     int output[2], status = -1;
@@ -164,16 +165,16 @@ static void table(void **state)
     const char *text;
 
     (void)state;
-    text = said("RPIPE_STATS", "1", 2, &none);
+    text = output_of("RPIPE_STATS", "1", 2, &none);
     has(text, "rmalloc: rank 0 of 1, pid ");
     has(text, "0>0.0 w shm");
     assert_null(strstr(text, "more channels were open"));
-    text = said("RPIPE_STATS", "1", 4, &none); /* eight ends */
+    text = output_of("RPIPE_STATS", "1", 4, &none); /* eight ends */
     has(text, ": 8 channels in ");
     has(text, "more channels were open; RPIPE_STATS=json reports each");
-    assert_string_equal(said("RPIPE_STATS", "0", 1, &none), "");
-    assert_string_equal(said("RPIPE_STATS", "", 1, &none), "");
-    text = said("RPIPE_STATS", "1", 0, &none);
+    assert_string_equal(output_of("RPIPE_STATS", "0", 1, &none), "");
+    assert_string_equal(output_of("RPIPE_STATS", "", 1, &none), "");
+    text = output_of("RPIPE_STATS", "1", 0, &none);
     has(text, ": 0 channels in ");
 }
 
@@ -182,7 +183,7 @@ static void json(void **state)
     const char *text;
 
     (void)state;
-    text = said("RPIPE_STATS", "json", 4, &none);
+    text = output_of("RPIPE_STATS", "json", 4, &none);
     assert_int_equal(strncmp(text, "{\"process\": {", 13), 0);
     assert_int_equal(occurrences(text, "\"state\": \"closed\""), 8);
     assert_int_equal(occurrences(text, "\"role\": \"writer\""), 4);
@@ -192,12 +193,14 @@ static void json(void **state)
 static void files(void **state)
 {
     (void)state;
-    assert_string_equal(said("RPIPE_STATS", in_directory("of.%r.%%"), 1, &none), "");
+    assert_string_equal(output_of("RPIPE_STATS", in_directory("of.%r.%%"), 1, &none), "");
     has(content(in_directory("of.0.%")), "rmalloc: rank 0 of 1");
-    assert_string_equal(said("RPIPE_STATS", in_directory("one.json"), 1, &none), "");
+    assert_string_equal(output_of("RPIPE_STATS", in_directory("one.json"), 1, &none), "");
     has(content(in_directory("one.json")), "{\"process\": {");
-    has(said("RPIPE_STATS", in_directory("no/such"), 1, &none), "cannot be written: No such file");
-    has(said("RPIPE_STATS", "/dev/full", 1, &none), "/dev/full cannot be written: No space left");
+    has(output_of("RPIPE_STATS", in_directory("no/such"), 1, &none),
+        "cannot be written: No such file");
+    has(output_of("RPIPE_STATS", "/dev/full", 1, &none),
+        "/dev/full cannot be written: No space left");
 }
 
 /* The name of a file, %p apart, which is of this process. */
@@ -233,12 +236,12 @@ static void traces(void **state)
     const char *text;
 
     (void)state;
-    assert_string_equal(said("RPIPE_TRACE", in_directory("trace"), 1, &forks), "");
+    assert_string_equal(output_of("RPIPE_TRACE", in_directory("trace"), 1, &forks), "");
     text = content(in_directory("trace"));
     has(text, "\"rwrite\"");
     has(text, "\"rread\"");
     assert_int_equal(access(in_directory("trace.raw"), F_OK), -1);
-    has(said("RPIPE_TRACE", in_directory("no/such"), 1, &none), "there is no trace");
+    has(output_of("RPIPE_TRACE", in_directory("no/such"), 1, &none), "there is no trace");
 }
 
 /* A place that cannot be written when the job is over: what was recorded stays, and is reported. */
@@ -248,7 +251,7 @@ static void trace_of_records_alone(void **state)
 
     (void)state;
     assert_int_equal(mkdir(in_directory("taken"), 0700), 0);
-    text = said("RPIPE_TRACE", in_directory("taken"), 1, &none);
+    text = output_of("RPIPE_TRACE", in_directory("taken"), 1, &none);
     has(text, "cannot be written: Is a directory; rmalloc_trace(1) can make it of ");
     has(text, "taken.raw");
     assert_int_equal(unlink(in_directory("taken.raw")), 0);
@@ -262,9 +265,9 @@ static void trace_beyond_a_limit(void **state)
     const struct limit later = {RLIM_INFINITY, 100000, false};
 
     (void)state;
-    has(said("RPIPE_TRACE", in_directory("small"), 0, &small), "there is no trace");
+    has(output_of("RPIPE_TRACE", in_directory("small"), 0, &small), "there is no trace");
     assert_int_equal(access(in_directory("small.raw"), F_OK), -1);
-    has(said("RPIPE_TRACE", in_directory("later"), 1, &later),
+    has(output_of("RPIPE_TRACE", in_directory("later"), 1, &later),
         "of this process is not recorded: File too large");
     assert_null(strstr(content(in_directory("later")), "\"rwrite\""));
 }
@@ -276,7 +279,7 @@ static void more_channels_than_rows(void **state)
 
     (void)state;
     setenv("RPIPE_TRACE_EVENTS", "64", 1);
-    text = said("RPIPE_TRACE", in_directory("many"), (int)TRACE_ENDS / 2 + 3, &none);
+    text = output_of("RPIPE_TRACE", in_directory("many"), (int)TRACE_ENDS / 2 + 3, &none);
     unsetenv("RPIPE_TRACE_EVENTS");
     assert_int_equal(occurrences(text, "only the first "), 1);
     has(content(in_directory("many")), "\"rwrite\"");

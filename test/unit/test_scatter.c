@@ -121,7 +121,7 @@ static void test_turn_waits(void **state)
 }
 
 /* while all have credits, in turn; a member without, in its ring or in its heap, gets none until it has */
-static void test_who_has_room(void **state)
+static void test_any_with_capacity(void **state)
 {
     struct fan f;
     uint64_t count[N] = {0};
@@ -197,7 +197,7 @@ static void test_reader_closes(void **state)
     /* memory that is there is given also when the reader has closed: then the write reports it */
     place = deal(&f, 0, 1, 100);
     assert_int_equal(place, 0);
-    fan_await_bye(rgroup_pipe(f.sc, 1));
+    fan_await_close(rgroup_pipe(f.sc, 1));
     CHECK_OK(NULL, rgroup_alloc(f.sc, 1, 8, &place, &d, 0));
     CHECK_RC(-EPIPE, NULL, rwrite(rgroup_pipe(f.sc, 1), d));
     assert_int_equal(rgroup_lost(f.sc), 1);
@@ -216,8 +216,8 @@ static void test_reader_closes(void **state)
     }
     CHECK_OK(f.reader[0], rclose(f.reader[0]));
     CHECK_OK(f.reader[2], rclose(f.reader[2]));
-    fan_await_bye(rgroup_pipe(f.sc, 0));
-    fan_await_bye(rgroup_pipe(f.sc, 2));
+    fan_await_close(rgroup_pipe(f.sc, 0));
+    fan_await_close(rgroup_pipe(f.sc, 2));
     /* in ANY the closed are found before memory is */
     CHECK_RC(-EPIPE, NULL, rgroup_alloc(f.sc, RGROUP_ANY, 8, &place, &d, 0));
     CHECK_RC(-EPIPE, NULL, rgroup_alloc(f.sc, RGROUP_ANY, 8, &place, &d, 0));
@@ -319,7 +319,7 @@ static void test_room(void **state)
     CHECK_OK(p.w, rroom(p.w, 8));
     CHECK_OK(p.r, rfree(p.r, one));
     CHECK_OK(p.r, rclose(p.r));
-    fan_await_bye(p.w);
+    fan_await_close(p.w);
     CHECK_RC(-EPIPE, p.w, rroom(p.w, 8));
     CHECK_OK(p.w, rclose(p.w));
     CHECK_RC(-ENOTCONN, p.w, rroom(p.w, 8));
@@ -328,9 +328,11 @@ static void test_room(void **state)
 static int group(void)
 {
     const struct CMUnitTest tests[] = {
-        PUT_AND_GET(test_by_place),     PUT_AND_GET(test_in_turn), PUT_AND_GET(test_turn_waits),
-        PUT_AND_GET(test_who_has_room), PUT_AND_GET(test_unsent),  PUT_AND_GET(test_reader_closes),
-        PUT_AND_GET(test_part_closed),  PUT_AND_GET(test_refused), PUT_AND_GET(test_room),
+        PUT_AND_GET(test_by_place),    PUT_AND_GET(test_in_turn),
+        PUT_AND_GET(test_turn_waits),  PUT_AND_GET(test_any_with_capacity),
+        PUT_AND_GET(test_unsent),      PUT_AND_GET(test_reader_closes),
+        PUT_AND_GET(test_part_closed), PUT_AND_GET(test_refused),
+        PUT_AND_GET(test_room),
     };
 
     return cmocka_run_group_tests(tests, pair_setup, pair_teardown);

@@ -323,7 +323,7 @@ static void test_environment(void **state)
 /* An unknown variable: the warning has its name and that of the nearest setting ("-": none). */
 static int warning_contains(const char *name, const char *text)
 {
-    char said[512] = "";
+    char output[512] = "";
     int ends[2], before = dup(STDERR_FILENO), rc;
     ssize_t n;
 
@@ -331,16 +331,17 @@ static int warning_contains(const char *name, const char *text)
         return 1;
     rc = rinit(NULL, NULL);
     (void)dup2(before, STDERR_FILENO);
-    n = read(ends[0], said, sizeof(said) - 1);
-    fprintf(stderr, "%s is set: %s", name, n > 0 ? said : "no message\n");
+    n = read(ends[0], output, sizeof(output) - 1);
+    fprintf(stderr, "%s is set: %s", name, n > 0 ? output : "no message\n");
     if (rc != R_SUCCESS || rexit() != R_SUCCESS)
         return 2;
     if (strncmp(name, "RPIPE_", 6) != 0 ||
         strcmp(name, "RPIPE_WAIT") == 0) /* no business of the library's; or right */
         return n > 0 ? 3 : 0;
-    if (n <= 0 || strstr(said, name) == NULL || strchr(said, '\n') != &said[n - 1])
+    if (n <= 0 || strstr(output, name) == NULL || strchr(output, '\n') != &output[n - 1])
         return 4;
-    return strcmp(text, "-") == 0 ? strstr(said, "nearest") != NULL : strstr(said, text) == NULL;
+    return strcmp(text, "-") == 0 ? strstr(output, "nearest") != NULL
+                                  : strstr(output, text) == NULL;
 }
 
 static void test_unknown_variables(void **state)

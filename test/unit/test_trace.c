@@ -103,7 +103,7 @@ static unsigned char *content(size_t *bytes)
     return all;
 }
 
-static void hostile_file(void **state)
+static void damaged_file(void **state)
 {
     rch_t w = open_end(true), r = open_end(false);
     size_t bytes, length, rings = trace_page(sizeof(struct trace_file));
@@ -184,7 +184,7 @@ static int teardown(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(hostile_file)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(damaged_file)};
 
     seed = argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)clock_now();
     print_message("seed %llu\n", (unsigned long long)seed);
