@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * reclaim.h: how the blocks of sent messages come back to the writer (doc/protocol.md "How memory comes back").
+ * reclaim.h: how the blocks of sent messages come back to the writer (doc/protocol.md "How memory returns").
  *
  *   reclaim_prefix.c   block mode: the reader counts freed heap messages in the order of their slots (thesis 4.4.1)
  *   reclaim_tags.c     tag mode: the reader names freed blocks in a queue in its own memory (thesis 4.4.2)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * credit.h: the writer of a pipe takes up what the reader has given back: slots and blocks (doc/protocol.md "How memory comes back").
+ * credit.h: the writer of a pipe takes up what the reader has given back: slots and blocks (doc/protocol.md "How memory returns").
  *
  * The rules are in lib/sync (slot_credit.h, reclaim.h); here they are applied to the memory of an end. Each function returns 0, or
  * -EPROTO where the reader's words cannot be valid: then the pipe has failed.
