@@ -6,7 +6,7 @@
  * work and leave, over shared memory and over a network. After each the place has to look as it did before. Of memory that has
  * no name nothing can be left without a process that has it.
  *
- *     leftovers [ROUNDS]         FAULTS_SEED repeats the draws; where they hit is the scheduler's
+ *     cleanup_after_kill [ROUNDS]   FAULTS_SEED repeats the draws; where they hit is the scheduler's
  */
 #include "sandbox.h"
 #include "scenario.h"

@@ -7,7 +7,7 @@
  * back under it, and no thread of the library is left. Only then does rank 1 leave too, so that nothing else can have ended
  * them. Over shared memory, and over libfabric where that is built.
  *
- *     exit_threads [ROUNDS]
+ *     exit_during_calls [ROUNDS]
  */
 #include "test/lib/job.h"
 #include "test/lib/group.h"

@@ -21,10 +21,12 @@ struct step_table {
     _Atomic int64_t happened; /* when the signal was sent; 0: not yet */
 };
 
-/* In the test. NULL, and a line with the reason: it cannot be loaded. */
-const void *step_add_module(const char *path,
-                            const char *symbol); /* its steps too (step_module.c); this of it */
-struct step_table *step_prepare(void);           /* once; the table is cleared by step_clear */
+/*
+ * In the test: adds the steps of a module (failpoint_module.c) and returns the address of `symbol` in it. NULL, and a line with the
+ * reason: it cannot be loaded.
+ */
+const void *step_add_module(const char *path, const char *symbol);
+struct step_table *step_prepare(void); /* once; the table is cleared by step_clear */
 void step_clear(struct step_table *t);
 unsigned step_count(void);
 const char *step_name(unsigned number);

@@ -6,7 +6,7 @@
  * of its steps: at the first time, and with TIMES more than 1 at others that are drawn, in scenarios that are drawn. What the others must
  * see is in kill_job.c.
  *
- * rmalloc(7) promises 100 ms on shm. A machine that is busy with other things may take longer, so that is asked of the best of
+ * rpipe(7) promises 100 ms on shm. A machine that is busy with other things may take longer, so that is asked of the best of
  * several deaths at a step alone, and not at all where a bare kill takes long to be noticed.
  *
  *     failpoint_kill [TIMES [NAME]]       each end dies TIMES times at each step whose name contains NAME

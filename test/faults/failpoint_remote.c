@@ -9,8 +9,8 @@
  * And one is stopped for longer than the keep-alive of the control network, over TCP, as if it were on another host: it is alive, and
  * everything goes on.
  *
- *     failpoint_remote           a stop at each step; deaths while libfabric has no connection to the dead
- *     network TIMES [NAME]       TIMES stops and deaths at each step whose name contains NAME, also at steps of others
+ *     failpoint_remote                a stop at each step; deaths while libfabric has no connection to the dead
+ *     failpoint_remote TIMES [NAME]   TIMES stops and deaths at each step whose name contains NAME, also at steps of others
  *
  * The rest of the deaths is by hand because libfabric 1.17 has faults of its own where a connected peer dies (doc/ofi.md). The
  * provider is RPIPE_OFI_PROVIDER, or tcp.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * failpoint_survey.h: which steps of the library (step.h) each end passes in which scenario (scenario.h), and how often; found by playing all
- * scenarios undisturbed. And work on steps in several processes at once.
+ * failpoint_survey.h: which steps of the library (failpoint.h) each end passes in which scenario (scenario.h), and how often; found
+ * by playing all scenarios undisturbed. And work on steps in several processes at once.
  */
 #ifndef TEST_FAULTS_FAILPOINT_SURVEY_H
 #define TEST_FAULTS_FAILPOINT_SURVEY_H

@@ -6,7 +6,7 @@
  * waits for memory, for a slot and for messages, growth, descriptors, collectives. Signals go to the program's threads alone: the
  * service thread never runs a handler. Over Unix sockets, over TCP, and over libfabric where that is built.
  *
- *     signals [ROUNDS]
+ *     interrupted_calls [ROUNDS]
  */
 #include "test/lib/job.h"
 

@@ -6,7 +6,7 @@
  * microsecond as within ten milliseconds, and plays its part; it dies wherever its threads are when the timer's interrupt comes,
  * in the middle of a store or a call as well as between them. What the others must see is in kill_job.c.c.
  *
- *     anywhere [SECONDS [NAME]]  in scenarios whose name contains NAME. FAULTS_SEED repeats the draws; where they hit is the scheduler's
+ *     kill_anywhere [SECONDS [NAME]]   in scenarios whose name contains NAME. FAULTS_SEED repeats the draws, not where they hit
  */
 #include "scenario.h"
 

@@ -7,7 +7,7 @@
  * messages and is closed. Whatever the moment, the survivor sees whole messages in their order, then the right end,
  * and leaves the job at once.
  *
- *     handshake [ROUNDS]
+ *     kill_during_startup [ROUNDS]
  */
 #include "test/lib/job.h"
 

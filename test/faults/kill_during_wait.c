@@ -3,11 +3,11 @@
  * kill_during_wait.c: a process is killed with SIGKILL while a peer waits for it, in every call that waits.
  *
  * Each must return with the right code, every complete message must be readable first, and rexit must not wait for
- * the dead. What is printed is the time from the kill to the return: rmalloc(7) promises 100 ms on shm. The test
+ * the dead. What is printed is the time from the kill to the return: rpipe(7) promises 100 ms on shm. The test
  * itself only insists on 2 s, because the machine that it runs on may be busy with other things; read the
  * medians.
  *
- *     death [ROUNDS [NAME]]
+ *     kill_during_wait [ROUNDS [NAME]]
  */
 #include "test/lib/job.h"
 #include <rinfo.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * scenario.h: what the ranks of a job do while one of them is killed or stopped (steps.c, stops.c, anywhere.c).
+ * scenario.h: what the ranks of a job do while one of them is killed or stopped (failpoint_kill.c, failpoint_stop.c, kill_anywhere.c).
  *
  * Ranks 0 and 1 are the two ends of one or more pipes; one of them is the victim. Rank 2 is the bystander, to which
  * the survivor opens new pipes afterwards. Every message is checked. The survivor finds out that all its descriptors,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * scenario_ends.c: see scenes.h. The heap and the ring are so small, and each end pauses at such places, that every wait occurs.
+ * scenario_ends.c: see scenario_ends.h. The heap and the ring are so small, and each end pauses at such places, that every wait occurs.
  *
  * A part that ends with an error has got the right one: a reader -ECONNRESET, a writer -EPIPE, never anything else.
  */

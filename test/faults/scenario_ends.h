@@ -26,6 +26,6 @@ int scene_control(struct player *p); /* network_... */
 int scene_compose(struct player *p); /* scatter and redux */
 int scene_region(
     struct player
-        *p); /* memory of the program's, and of the pipe, and into such: scenes_region.c */
+        *p); /* memory of the program's, and of the pipe, and into such: scenario_regions.c */
 
 #endif

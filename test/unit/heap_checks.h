@@ -3,7 +3,7 @@
  * heap_checks.h: what the tests of a heap share: after every operation every invariant is checked, what is refused changes nothing,
  * memory can be cut off, and damage is found by the check.
  *
- * For one file of a program, as cut_off.h is.
+ * For one file of a program, as allocation_failure.h is.
  */
 #ifndef TEST_UNIT_HEAP_CHECKS_H
 #define TEST_UNIT_HEAP_CHECKS_H

@@ -126,7 +126,7 @@ test_unit_test_heap_model_deep_SOURCES = test/unit/test_heap_model.c $(heap_mode
 test_unit_test_heap_model_deep_CPPFLAGS = $(AM_CPPFLAGS) -DINDEX_FANOUT=4
 test_unit_test_heap_model_deep_LDADD = lib/libutil.la $(CMOCKA_LIBS) -lm
 
-# The backends that test_choice chooses from: one module under three names. -rpath: a module is made only for what is installed.
+# The backends that test_backend_choice chooses from: one module under three names. -rpath: a module is made only for what is installed.
 if HAVE_CMOCKA
 check_LTLIBRARIES += test/unit/fake_btl.la
 endif
