@@ -8,7 +8,7 @@
 #include "am/wire.h"
 #include "test/lib/job.h"
 
-#define NONSENSE_AM_MOST 600 /* bytes of a message */
+#define INVALID_AM_MOST 600 /* bytes of a message */
 
 /* The header of a message of *size bytes: of this kind, for one of these handlers, with this token, or of and with others. */
 static inline uint64_t invalid_am(uint64_t *random, uint32_t kind, uint32_t handlers,

@@ -6,6 +6,7 @@
  * is asked for nothing by a program that calls ram_serve: so no violation may make that wait.
  */
 #include "violations.h"
+#include "test/lib/am.h"
 #include "random_am.h"
 
 #include "am/am.h"
@@ -70,15 +71,10 @@ static const ram_handler_t handlers[HANDLERS] = {{"echo", on_echo, NULL},
 static ram_t context(int timeout_ms)
 {
     static uint64_t next;
-    ram_config_t cfg = {0};
+    ram_config_t cfg = am_config(handlers, HANDLERS, CREDITS, REQUEST_BYTES, REPLY_BYTES);
     ram_t am;
 
     cfg.context = next++;
-    cfg.handlers = handlers;
-    cfg.nhandlers = HANDLERS;
-    cfg.credits = CREDITS;
-    cfg.request_bytes = REQUEST_BYTES;
-    cfg.reply_bytes = REPLY_BYTES;
     cfg.timeout_ms = timeout_ms;
     cfg.idle_ms = R_FOREVER;
     CHECK(NULL, ram_init(&am, &cfg) == 0);
@@ -435,7 +431,7 @@ static void random_round(uint64_t *random)
     ram_t am = context(request ? SHORT_MS : PATIENCE_MS);
     uint32_t token = 0x100;
     struct link_ends l;
-    char junk[NONSENSE_AM_MOST];
+    char junk[INVALID_AM_MOST];
     ram_request_t r[RANDOM_SAYS + 1] = {0};
     int i, n = 0;
 

@@ -3,22 +3,12 @@
 #ifndef TEST_LIB_AM_H
 #define TEST_LIB_AM_H
 
-#include "test/lib/pair.h"
+#include "test/lib/check.h"
 
 #include <ram.h>
-#include <rinfo.h>
 
-#define AM_RC(expected, call) am_expect((expected), (call), #call, __FILE__, __LINE__)
+#define AM_RC(expected, call) check_code(__FILE__, __LINE__, #call, (expected), (call), NULL)
 #define AM_OK(call) AM_RC(0, call)
-
-static inline void am_expect(int expected, int code, const char *call, const char *file, int line)
-{
-    if (code == expected)
-        return;
-    print_error("%s:%d: %s gave %d (%s), not %d; %s\n", file, line, call, code,
-                rinfo_strerror(code), expected, rerror(NULL));
-    _fail(file, line);
-}
 
 static inline ram_config_t am_config(const ram_handler_t *handlers, uint32_t n, uint32_t credits,
                                      uint32_t request_bytes, uint32_t reply_bytes)

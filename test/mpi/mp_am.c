@@ -7,40 +7,13 @@
  * Whatever a rank needs of another it receives over the control network, or counts in handlers: nothing depends on time.
  */
 #include "test/lib/mp_check.h"
+#include "test/lib/am.h"
 
-#include <rinfo.h>
 #include <rpipe.h>
-#include <ram.h>
 
-#define AM_OK(call) am_result(0, (call), #call, __LINE__)
-#define AM_RC(expected, call) am_result((expected), (call), #call, __LINE__)
-#define AM_SAYS(words)                                                                             \
-    do {                                                                                           \
-        if (strstr(rerror(NULL), (words)) == NULL)                                                 \
-            am_failed("the error message does not contain", (words), __LINE__);                    \
-    } while (0)
 enum { CREDITS = 8, REQUEST_BYTES = 1 << 18, REPLY_BYTES = 2000, KEPT = CREDITS };
 
 static ram_t am;
-
-static __attribute__((noreturn)) void am_failed(const char *what, const char *more, int line)
-{
-    fflush(stdout);
-    fprintf(stderr, "rank %d: mp_am.c:%d: %s %s; \"%s\"\n", mp_rank, line, what, more,
-            rerror(NULL));
-    fflush(stderr);
-    network_abort(1);
-}
-
-static void am_result(int expected, int code, const char *call, int line)
-{
-    char what[160];
-
-    if (code == expected)
-        return;
-    snprintf(what, sizeof(what), "gave %d (%s), not %d", code, rinfo_strerror(code), expected);
-    am_failed(call, what, line);
-}
 
 /* ---- handlers ---- */
 
@@ -110,24 +83,13 @@ static const ram_handler_t handlers[HANDLERS] = {
 
 static ram_config_t configuration(void)
 {
-    ram_config_t cfg = {0};
+    ram_config_t cfg = am_config(handlers, HANDLERS, CREDITS, REQUEST_BYTES, REPLY_BYTES);
 
-    cfg.handlers = handlers;
-    cfg.nhandlers = HANDLERS;
-    cfg.credits = CREDITS;
-    cfg.request_bytes = REQUEST_BYTES;
-    cfg.reply_bytes = REPLY_BYTES;
     cfg.idle_ms = R_FOREVER;
     return cfg;
 }
 
-static uint64_t count(const char *name)
-{
-    uint64_t value = UINT64_MAX;
-
-    AM_OK(ram_count(am, name, &value));
-    return value;
-}
+static uint64_t count(const char *name) { return am_count(am, name); }
 
 /* until a byte of another rank is here: without running handlers */
 static void signal_rank(int to) { CHECK_OK(NULL, network_send(to, "!", 1)); }
@@ -233,7 +195,7 @@ static void flood(void)
     for (i = 1; i <= CREDITS; i++)
         AM_OK(ram_request(am, 1, COUNT, &i, 1, NULL, 0, NULL, R_NOWAIT));
     AM_RC(R_PENDING, ram_request(am, 1, COUNT, &i, 1, NULL, 0, NULL, R_NOWAIT));
-    AM_SAYS("credits");
+    CHECK_ERROR(NULL, "credits");
     AM_RC(R_PENDING, ram_request(am, 1, COUNT, &i, 1, NULL, 0, &first, R_NOWAIT));
     CHECK(NULL, count("stalls_credit") >= 2 && count("outstanding") >= CREDITS);
     signal_rank(1);
@@ -432,7 +394,7 @@ static void differ(void)
     } else if (mp_rank == 1) {
         while (count("failed") == 0)
             AM_RC(0, ram_serve(am, 1, 10));
-        AM_SAYS("another");
+        CHECK_ERROR(NULL, "another");
         CHECK(NULL, count("links_in") == 0);
         await_rank(0);
     }

@@ -5,6 +5,7 @@
  * test_am_context.c has contexts: configuration, numbers, counters, idle links, the end.
  */
 #include "test/lib/am.h"
+#include "test/lib/pair.h"
 
 #include <rpipe.h>
 
@@ -468,6 +469,8 @@ int main(void)
     ram_config_t cfg = am_config(handlers, HANDLERS, CREDITS, REQUEST_BYTES, REPLY_BYTES);
     int rc;
 
+    pair_process = getpid();
+    check_end = pair_check_end;
     if (ram_init(&am, &cfg) != -ENOTCONN || rinit(NULL, NULL) != R_SUCCESS)
         return 1;
     rc = cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
  * are idle, and a context that ends with requests outstanding. test_am.c has the messages.
  */
 #include "test/lib/am.h"
+#include "test/lib/pair.h"
 
 #include <rpipe.h>
 
@@ -223,6 +224,8 @@ int main(void)
     };
     int rc;
 
+    pair_process = getpid();
+    check_end = pair_check_end;
     if (rinit(NULL, NULL) != R_SUCCESS)
         return 1;
     rc = cmocka_run_group_tests(tests, NULL, NULL);
