@@ -1,4 +1,6 @@
-# The listings of the thesis as printed, against rmalloc_thesis.h.
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# tests.mk: the listings of the thesis as printed, against rmalloc_thesis.h.
 
 thesis_listings = test/thesis/listing_5_1 test/thesis/listing_5_2 test/thesis/listing_5_3 test/thesis/listing_b_2 \
 	test/thesis/listing_b_3
