@@ -95,7 +95,8 @@ static inline size_t ring_area_bytes(uint32_t slots)
 
 static FORCE_INLINE struct slot *ring_slot_at(struct ring_area *ring, size_t offset)
 {
-    return (struct slot *)(void *)((char *)ring->slot + offset);
+    return ((struct ring_area *)(void *)((char *)ring + offset))
+        ->slot; /* so that every access has a constant offset */
 }
 
 /* The message with this sequence number is complete. Pairs with the release in ring_slot_publish. */

@@ -5,7 +5,7 @@
  * `slots_read` of the credit line only grows, up to the messages sent. Messages are counted; a count may begin anywhere and wraps
  * modulo 2^64, so that all comparisons are of differences.
  *
- * Invariant: read <= sent <= limit, where read = limit - slots.
+ * Invariant: read <= sent <= limit, where read = limit - slots; and look_at <= limit.
  */
 #ifndef SYNC_SLOT_CREDIT_H
 #define SYNC_SLOT_CREDIT_H
@@ -18,6 +18,7 @@ struct slot_credit {
     uint64_t limit; /* highest allowed value of `sent`: slots known to be read + slots */
     uint64_t
         refresh_at;     /* refresh credits when `sent` reaches this; UINT64_MAX: only when needed */
+    uint64_t look_at;   /* the lower of the two, as of the last schedule */
     uint64_t slots;     /* of the ring */
     uint64_t watermark; /* slots in use at which credits are refreshed; 0: after every message */
 };
@@ -27,7 +28,7 @@ static inline void slot_credit_init(struct slot_credit *c, uint64_t first, uint3
 {
     *c = (struct slot_credit){
         .limit = first + slots, .slots = slots, .watermark = (uint64_t)(watermark * slots)};
-    c->refresh_at = first + c->watermark;
+    c->refresh_at = c->look_at = first + c->watermark;
 }
 
 /* Slots known to be read. */
@@ -45,6 +46,7 @@ static inline void slot_credit_schedule(struct slot_credit *c, uint64_t sent)
         c->refresh_at = 0;
     else
         c->refresh_at = sent - read < c->watermark ? read + c->watermark : UINT64_MAX;
+    c->look_at = c->refresh_at < c->limit ? c->refresh_at : c->limit;
 }
 
 /* Reads the count of slots read. 0, or -EPROTO and the violation. */

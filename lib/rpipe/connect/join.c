@@ -57,6 +57,14 @@ static int join_adopt(struct rch *ch, const struct handshake *h, struct error *e
     return 0;
 }
 
+/* Without membarrier(2) at both ends each store that may end a wait is followed by a fence. */
+static void join_choose_fences(struct rch *ch)
+{
+    ch->fences = !(control_membarrier() && control_peer_membarrier(ch->peer));
+    if (!ch->fences && config_side(&ch->cfg) == SIDE_WRITER)
+        atomic_fetch_and_explicit(&ch->w.after, ~(uint32_t)AFTER_FENCE, memory_order_relaxed);
+}
+
 /* Attaches what the peer's handshake names to an open end. */
 static void join(struct rch *ch, const struct handshake *h)
 {
@@ -80,7 +88,7 @@ static void join(struct rch *ch, const struct handshake *h)
         return;
     }
     RPIPE_FAILPOINT("join: handshake attached");
-    ch->fences = !(control_membarrier() && control_peer_membarrier(ch->peer));
+    join_choose_fences(ch);
     ch->liveness = control_liveness(ch->peer);
     trace_moment(ch->trace, TRACE_JOIN, 0, 0, 0);
     end_state_set(ch, config_side(&ch->cfg) == SIDE_WRITER ? STATE_ATTACHED : STATE_JOINED);

@@ -59,6 +59,8 @@ static int open_prepare(struct rch *ch, const struct pipe_config *cfg, struct er
     ch->event_fd = ch->signal_fd = -1;
     ch->checked = setting_number(SET_DEBUG) != 0;
     ch->fences = true;
+    if (config_side(cfg) == SIDE_WRITER)
+        atomic_store_explicit(&ch->w.after, AFTER_FENCE, memory_order_relaxed);
     if (cfg->threads) {
         pthread_mutexattr_init(&attributes);
         pthread_mutex_init(&ch->mutex, &attributes);

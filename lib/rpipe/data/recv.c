@@ -158,7 +158,6 @@ static NOINLINE int recv_after(struct rch *ch)
 /* A leaf without a stack frame, as rpipe_send. */
 int rpipe_recv(rch_t ch, void *buf, size_t room, size_t *bytes, int flags)
 {
-    struct ring_area *ring;
     const struct slot *s;
     uint64_t next;
     size_t n;
@@ -167,14 +166,13 @@ int rpipe_recv(rch_t ch, void *buf, size_t room, size_t *bytes, int flags)
                  atomic_load_explicit(&ch->state, memory_order_acquire) != READER_READY))
         return recv_slow(ch, buf, room, bytes, flags);
     next = ch->r.nread;
-    ring = ch->ring;
-    s = ring_slot_at(ring, end_slot_offset(ch, next));
+    s = end_slot(ch, next);
     if (UNLIKELY(!ring_slot_ready(s, next + 1)))
         return recv_nothing(ch, buf, room, bytes, flags);
     /* at the end of the ring it is the memory behind it: once in a lap, and only for reading */
     __builtin_prefetch(s + RECV_AHEAD);
     /* each is loaded once: the peer may change them at any time */
-    if (UNLIKELY(__atomic_load_n(&s->kind, __ATOMIC_RELAXED) != SLOT_INLINE))
+    if (UNLIKELY(s->kind != SLOT_INLINE))
         return recv_block(ch, buf, room, bytes, flags);
     n = __atomic_load_n(&s->bytes, __ATOMIC_RELAXED);
     if (UNLIKELY(n > room))
@@ -192,7 +190,7 @@ int rpipe_recv(rch_t ch, void *buf, size_t room, size_t *bytes, int flags)
     if (bytes != NULL)
         *bytes = n;
     compiler_store_before_wake_look(); /* or the fence of wake_writer, before which the load proves nothing */
-    if (UNLIKELY((atomic_load_explicit(&ring->control.writer_wake, memory_order_relaxed) |
+    if (UNLIKELY((atomic_load_explicit(&ch->ring->control.writer_wake, memory_order_relaxed) |
                   ch->fences) != 0))
         return recv_after(ch);
     return 0;

@@ -7,6 +7,7 @@
  */
 #include "rpipe/data/attempt.h"
 #include "rpipe/data/copy_small.h"
+#include "rpipe/data/credit.h"
 #include "rpipe/end/path.h"
 #include "rpipe/data/publish.h"
 #include "rpipe/end/debug_check.h"
@@ -97,7 +98,7 @@ static NOINLINE int send_block(struct rch *ch, const void *buf, size_t bytes, in
     return send_slow(ch, buf, bytes, flags);
 }
 
-/* The slot is visible: the reader sleeps, or credits or event mode need attention. */
+/* The slot is visible, and the reader sleeps, or fences or event mode are needed. */
 static NOINLINE int send_after(struct rch *ch)
 {
     wake_reader(ch);
@@ -105,25 +106,13 @@ static NOINLINE int send_after(struct rch *ch)
     return 0;
 }
 
-/*
- * A leaf without a stack frame: everything that is not always done is a call at the end.
- */
-int rpipe_send(rch_t ch, const void *buf, size_t bytes, int flags)
+/* There is a free slot, and the payload fits into it. */
+static FORCE_INLINE int send_publish(struct rch *ch, const void *buf, size_t bytes, uint64_t sent)
 {
-    struct ring_area *ring;
-    struct slot *s;
-    uint64_t sent;
+    struct ring_area *ring = ch->ring;
+    struct slot *s = end_slot(ch, sent);
 
-    if (UNLIKELY(ch == NULL ||
-                 atomic_load_explicit(&ch->state, memory_order_acquire) != WRITER_READY ||
-                 bytes > ch->inline_max || (flags & ~R_NOWAIT) != 0 || buf == NULL))
-        return send_block(ch, buf, bytes, flags);
-    sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
-    if (UNLIKELY(sent == ch->w.slots.limit))
-        return send_slow(ch, buf, bytes, flags);
-    ring = ch->ring;
-    cpu_prefetch_write(ring_slot_at(ring, end_slot_offset(ch, sent + SLOTS_AHEAD)));
-    s = ring_slot_at(ring, end_slot_offset(ch, sent));
+    cpu_prefetch_write(end_slot(ch, sent + SLOTS_AHEAD));
     /* visible before the slot, by the release of its flag */
     atomic_store_explicit(&ch->w.sent, sent + 1, memory_order_relaxed);
     RPIPE_FAILPOINT("rsend: before the slot");
@@ -136,16 +125,44 @@ int rpipe_send(rch_t ch, const void *buf, size_t bytes, int flags)
     RPIPE_FAILPOINT("rsend: after the flag");
     ch->bytes += bytes;
     /*
-     * The wake word and STATE_EVENT are loaded after the slot is stored: the membarrier of the waiting side orders the two, or the
-     * fence of wake_reader, before which these loads prove nothing.
+     * The wake word and `after` are loaded after the slot is stored: the membarrier of the waiting side orders the two, or the
+     * fence of wake_reader, before which the load of the wake word proves nothing.
      */
     compiler_store_before_wake_look();
     if (UNLIKELY((atomic_load_explicit(&ring->control.reader_wake, memory_order_relaxed) |
-                  ch->fences |
-                  (atomic_load_explicit(&ch->state, memory_order_relaxed) ^ WRITER_READY)) != 0 ||
-                 sent + 1 >= ch->w.slots.refresh_at))
+                  atomic_load_explicit(&ch->w.after, memory_order_relaxed)) != 0))
         return send_after(ch);
     return 0;
+}
+
+/*
+ * At the watermark, or without a free slot: reads the credit line first. Memory of the heap is not needed here; rwrite and rmalloc
+ * refresh both.
+ */
+static NOINLINE int send_with_credits(struct rch *ch, const void *buf, size_t bytes, int flags)
+{
+    uint64_t sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
+
+    ch->credit_fetches++;
+    if (credit_refresh_slots(ch) != 0 || sent == ch->w.slots.limit)
+        return send_slow(ch, buf, bytes, flags);
+    slot_credit_schedule(&ch->w.slots, sent);
+    return send_publish(ch, buf, bytes, sent);
+}
+
+/* A leaf without a stack frame: everything that is not always done is a call at the end. */
+int rpipe_send(rch_t ch, const void *buf, size_t bytes, int flags)
+{
+    uint64_t sent;
+
+    if (UNLIKELY(ch == NULL ||
+                 atomic_load_explicit(&ch->state, memory_order_acquire) != WRITER_READY ||
+                 bytes > ch->inline_max || (flags & ~R_NOWAIT) != 0 || buf == NULL))
+        return send_block(ch, buf, bytes, flags);
+    sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
+    if (UNLIKELY(sent >= ch->w.slots.look_at))
+        return send_with_credits(ch, buf, bytes, flags);
+    return send_publish(ch, buf, bytes, sent);
 }
 
 /* ---- rshrink ---- */

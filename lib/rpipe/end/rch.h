@@ -63,10 +63,14 @@ enum state {
 #define WRITER_READY (STATE_WRITER | STATE_JOINED)
 #define READER_READY (STATE_READER | STATE_JOINED)
 
+/* Besides the look at the reader's wake word. Set by the service thread, before the state bit. */
+enum after_slot { AFTER_FENCE = 1, AFTER_SIGNAL = 2 };
+
 struct writer {
     _Atomic uint64_t sent;    /* messages; stored before the slot ("begun" of the event protocol) */
     uint64_t allocated;       /* descriptors that the user owns */
     struct slot_credit slots; /* how many messages may be sent */
+    _Atomic uint32_t after;   /* enum after_slot: what a slot is followed by, for rsend */
     struct reclaim blocks;    /* the heap, and blocks in flight. PUT: shadow of the reader's heap */
     struct rregion *regions;  /* regions in this heap (region.h), by .next */
     bool lost; /* messages from regions were lost: the reader did not and will not get them */

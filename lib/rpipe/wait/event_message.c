@@ -33,9 +33,10 @@ void event_request(struct rch *ch, int fd)
         return;
     }
     ch->signal_fd = fd;
+    atomic_fetch_or_explicit(&ch->w.after, AFTER_SIGNAL, memory_order_relaxed);
     end_state_set(ch, STATE_EVENT);
     RPIPE_FAILPOINT("event: writer in event mode");
-    /* every thread of this process passes a fence: after each slot that `sent` does not cover it loads `state` with EVENT */
+    /* every thread of this process passes a fence: after each slot that `sent` does not cover it loads `state` with EVENT, and `after` with SIGNAL */
     syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
     (void)message_post_head(ch, MESSAGE_EVENT_ACK,
                             atomic_load_explicit(&ch->w.sent, memory_order_seq_cst));
