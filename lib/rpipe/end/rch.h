@@ -63,7 +63,7 @@ enum state {
 #define WRITER_READY (STATE_WRITER | STATE_JOINED)
 #define READER_READY (STATE_READER | STATE_JOINED)
 
-/* Besides the look at the reader's wake word. Set by the service thread, before the state bit. */
+/* Besides the load of the wake word of the reader. Set by the service thread, before the state bit. */
 enum after_slot { AFTER_FENCE = 1, AFTER_SIGNAL = 2 };
 
 struct writer {
