@@ -28,7 +28,8 @@ static inline void slot_credit_init(struct slot_credit *c, uint64_t first, uint3
 {
     *c = (struct slot_credit){
         .limit = first + slots, .slots = slots, .watermark = (uint64_t)(watermark * slots)};
-    c->refresh_at = c->look_at = first + c->watermark;
+    c->refresh_at = first + c->watermark;
+    c->look_at = c->refresh_at < c->limit ? c->refresh_at : c->limit;
 }
 
 /* Slots known to be read. */
