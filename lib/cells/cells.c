@@ -102,11 +102,11 @@ static int cells_share(struct rch *ch, struct rch *master, struct error *err)
         config_side(&master->cfg) != SIDE_READER ||
         (atomic_load_explicit(&master->state, memory_order_relaxed) & STATE_CLOSED) != 0 ||
         master->cfg.heap_bytes != ch->cfg.heap_bytes) {
-        error_note(
-            err,
-            "shared must be an open owner end of this process with cells of its own, as many as "
-            "here");
-        return -EINVAL;
+        return error_set(err, -EINVAL,
+                         "shared must be an open owner end of this process with cells of its own, "
+                         "as many as here; it has %llu, here are %llu",
+                         (unsigned long long)(master->cfg.heap_bytes / sizeof(uint64_t)),
+                         (unsigned long long)(ch->cfg.heap_bytes / sizeof(uint64_t)));
     }
     if (direct && (c->processors != m->processors || (!c->processors && ch->btl != master->btl))) {
         direct =
@@ -363,7 +363,7 @@ static int cells_service_attempt(struct rch *ch, struct atomic_arguments *a)
                              : R_PENDING; /* the notification follows */
     a->under_way = true;
     a->number = atomic_load_explicit(&c->asked, memory_order_relaxed);
-    RPIPE_FAILPOINT("ratomic: asked");
+    RPIPE_FAILPOINT("rcells_atomic: requested");
     return a->fetch ? R_PENDING : 0;
 }
 
@@ -410,7 +410,7 @@ static int cells_passive_attempt(struct rch *ch, void *arguments)
 
     if (ch->cells->cell == NULL)
         return call_error(ch, -ECONNRESET,
-                          "this pipe has no cells: rank %d was gone when it was opened", ch->peer);
+                          "this end has no cells: rank %d was gone when it was opened", ch->peer);
     if (!ch->cells->processors)
         return call_error(
             ch, -ENOTSUP,
@@ -426,8 +426,7 @@ static int cells_check_operation(struct rch *ch, const struct atomic_arguments *
     if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_CELLS) == 0)
         return call_error(ch, -EBADF, "this is a pipe of messages; rcells_open opens cells");
     if ((unsigned)a->op > RCELLS_XOR)
-        return call_error(ch, -EINVAL, "operation %d; it must be RCELLS_ADD to RCELLS_XOR",
-                          (int)a->op);
+        return call_error(ch, -EINVAL, "op is %d; it must be RCELLS_ADD to RCELLS_XOR", (int)a->op);
     if (ch->adopts) { /* the number of cells is that of the owner */
         int rc = rpipe_wait(ch);
 
@@ -435,10 +434,10 @@ static int cells_check_operation(struct rch *ch, const struct atomic_arguments *
             return rc;
     }
     if (ch->cells == NULL)
-        return call_error(ch, -ECONNRESET, "rank %d is gone", ch->peer);
+        return call_error(ch, -ECONNRESET, "rank %d, the owner of the cells, is gone", ch->peer);
     if (a->cell >= ch->cells->count)
-        return call_error(ch, -EINVAL, "cell %zu; this pipe has %llu, counted from 0", a->cell,
-                          (unsigned long long)ch->cells->count);
+        return call_error(ch, -EINVAL, "cell is %zu; there are cells 0 to %llu", a->cell,
+                          (unsigned long long)ch->cells->count - 1);
     return 0;
 }
 
@@ -474,7 +473,7 @@ int rcells_atomic(rcells_t cells, rcells_op_t op, size_t cell, uint64_t operand,
         a.old = cells_apply(&ch->cells->cell[cell], op, operand, compare);
     else
         rc = cells_atomic_slow(ch, &a);
-    RPIPE_FAILPOINT("ratomic: done");
+    RPIPE_FAILPOINT("rcells_atomic: done");
     if (rc == 0 && old != NULL)
         *old = a.old;
     return rc;

@@ -61,18 +61,22 @@ static void cells_on_request(struct rch *ch, const struct message *m)
     if (c == NULL || config_side(&ch->cfg) != SIDE_READER || c->way != CELLS_SERVICE ||
         c->cell == NULL || n->op > RCELLS_XOR || n->cell >= c->count) {
         end_fail_locked(ch, -EPROTO,
-                        "rank %d requests operation %llu on cell %llu, which does not exist",
-                        ch->peer, (unsigned long long)n->op, (unsigned long long)n->cell);
+                        "rank %d requests operation %llu on cell %llu; operations are 0 to %d, and "
+                        "there are %llu cells",
+                        ch->peer, (unsigned long long)n->op, (unsigned long long)n->cell,
+                        (int)RCELLS_XOR, c != NULL ? (unsigned long long)c->count : 0ull);
         return;
     }
     if (control_backlog(ch->peer) > BACKLOG_MOST) {
-        end_fail_locked(ch, -EPROTO, "rank %d requests operations and does not receive the replies",
-                        ch->peer);
+        end_fail_locked(ch, -EPROTO,
+                        "rank %d requests operations and does not receive the replies: %zu bytes "
+                        "wait for it, at most %u",
+                        ch->peer, control_backlog(ch->peer), BACKLOG_MOST);
         return;
     }
-    RPIPE_FAILPOINT("ratomic: request received");
+    RPIPE_FAILPOINT("rcells_atomic: request received");
     reply.old = cells_apply(&c->cell[n->cell], (rcells_op_t)n->op, n->operand, n->compare);
-    RPIPE_FAILPOINT("ratomic: applied by the service thread");
+    RPIPE_FAILPOINT("rcells_atomic: applied by the service thread");
     reply.head.bytes = sizeof(reply);
     reply.head.role = SIDE_READER;
     reply.head.code = 0;
@@ -88,11 +92,12 @@ static void cells_on_reply(struct rch *ch, const struct message *m)
     if (c == NULL || config_side(&ch->cfg) != SIDE_WRITER ||
         n->head.number != atomic_load_explicit(&c->answered, memory_order_relaxed) + 1 ||
         n->head.number > atomic_load_explicit(&c->asked, memory_order_relaxed)) {
-        end_fail_locked(ch, -EPROTO, "rank %d replies to request %llu, which was not sent",
+        end_fail_locked(ch, -EPROTO,
+                        "rank %d replies to request %llu, which is not the next one that was sent",
                         ch->peer, (unsigned long long)n->head.number);
         return;
     }
-    RPIPE_FAILPOINT("ratomic: reply received");
+    RPIPE_FAILPOINT("rcells_atomic: reply received");
     if (n->head.number == atomic_load_explicit(&c->wanted, memory_order_relaxed))
         c->old = n->old;
     /* release: pairs with the acquire of the thread that waits for this answer */

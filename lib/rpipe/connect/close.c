@@ -209,7 +209,7 @@ static int close_attempt(struct rch *ch, void *deferred)
 }
 
 /*
- * The last operation and the close are one attempt: with thread_sync another thread cannot post an operation in between, which
+ * The last operation and the close are one attempt: with RPIPE_THREADS another thread cannot post an operation in between, which
  * the peer's release of its memory would not wait for.
  */
 static int close_drained_attempt(struct rch *ch, void *since)

@@ -113,7 +113,10 @@ static int handshake_compare(const struct rch *ch, const struct handshake *h, st
     text_make_printable(btl);
     rc = handshake_differ_name(ch, "op", config_op_name((int)a->op), config_op_name(h->op), err);
     if (rc == 0)
-        rc = handshake_differ(ch, "heap_bytes", a->heap_bytes, h->alloc_size, err);
+        rc = a->op == OP_CELLS
+                 ? handshake_differ(ch, "cells", a->heap_bytes / sizeof(uint64_t),
+                                    h->alloc_size / sizeof(uint64_t), err)
+                 : handshake_differ(ch, "heap_bytes", a->heap_bytes, h->alloc_size, err);
     if (rc == 0)
         rc = handshake_differ(ch, "unit_bytes", a->unit_bytes, h->unit_size, err);
     if (rc == 0)
@@ -129,7 +132,7 @@ static int handshake_compare(const struct rch *ch, const struct handshake *h, st
     if (rc == 0)
         rc = handshake_differ(ch, "slots", ch->cfg.slots, h->slots, err);
     if (rc == 0)
-        rc = handshake_differ_name(ch, "the backend", ch->ops->name, btl, err);
+        rc = handshake_differ_name(ch, "backend", ch->ops->name, btl, err);
     return rc;
 }
 

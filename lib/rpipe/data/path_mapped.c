@@ -205,8 +205,8 @@ static int mapped_at_end(struct rch *ch, uint32_t state)
         return 0;
     if (final == nread + 1)
         return 1;
-    return violation_of_message(ch, "is missing although the peer has closed (read, announced)",
-                                nread, final - 1);
+    return violation_of_message(ch, "is missing although the peer has closed", "read", nread,
+                                "announced", final - 1);
 }
 
 static void mapped_release_block(struct rch *ch, uint32_t block)

@@ -86,8 +86,8 @@ static int remote_fetch_note(struct rch *ch, struct fetch *f, struct btl_transfe
     int rc;
 
     if (f->d->size < REGION_NOTE_BYTES)
-        return violation_of_message(ch, "is too small for one from a region (bytes, least)",
-                                    f->d->size, REGION_NOTE_BYTES);
+        return violation_of_message(ch, "is too small for one from a region", "bytes", f->d->size,
+                                    "least", REGION_NOTE_BYTES);
     t->bytes = REGION_NOTE_BYTES;
     rc = ch->ops->get(ch->remote->connection, t, &f->done);
     f->note_requested = rc == 0;
@@ -111,8 +111,8 @@ static int remote_fetch_from_region(struct rch *ch, struct fetch *f, struct btl_
     if (k == NULL)
         return rc != 0 ? rc : -EAGAIN;
     if (f->at > k->remote.bytes || f->d->size > k->remote.bytes - f->at)
-        return violation_of_message(ch, "is outside the region that it names (offset, bytes)",
-                                    f->at, f->d->size);
+        return violation_of_message(ch, "is outside the region that it names", "offset", f->at,
+                                    "bytes", f->d->size);
     t->remote = &k->remote;
     t->remote_offset = f->at;
     f->key = k;

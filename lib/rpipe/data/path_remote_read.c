@@ -7,7 +7,7 @@
  *
  * Channel mode: a freed block is named in the mirror of the reverse ring, which has a slot for every message in flight, and posted to the
  * writer in order. What the queues of the network do not accept at once is posted by the next call on this end, or by the service
- * thread if the program makes none: rfree never waits. For that such an end has a lock, as with thread_sync.
+ * thread if the program makes none: rfree never waits. For that such an end has a lock, as with RPIPE_THREADS.
  */
 #include "rpipe/data/path_remote_read.h"
 
@@ -105,9 +105,8 @@ int remote_at_end(struct rch *ch, uint32_t state)
         return 0;
     if (remote_delivered(ch) == ch->peer_final)
         return 1;
-    return violation_of_message(ch,
-                                "follows more messages than the peer has written (read, announced)",
-                                ch->r.nread, ch->peer_final);
+    return violation_of_message(ch, "follows more messages than the peer announced when it closed",
+                                "read", ch->r.nread, "announced", ch->peer_final);
 }
 
 /* ---- channel mode: blocks are given back ---- */
@@ -115,7 +114,7 @@ int remote_at_end(struct rch *ch, uint32_t state)
 void remote_releases_open(struct rch *ch)
 {
     ring_cursor_init(&ch->remote->releases.next, ch->cfg.sync_queue, 1);
-    if (!ch->cfg.threads) { /* released with the end, as that of thread_sync */
+    if (!ch->cfg.threads) { /* released with the end, as that of RPIPE_THREADS */
         pthread_mutex_init(&ch->mutex, NULL);
         ch->cfg.threads = true;
     }

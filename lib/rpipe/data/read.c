@@ -83,10 +83,9 @@ static int read_checked(struct rch *ch, struct rdesc *d)
 {
     int rc = debug_check_read(ch, d);
 
-    return rc == 0
-               ? 0
-               : violation_of_message(ch, "overlaps one that has not been freed (offset, bytes)",
-                                      d->offset, d->size);
+    return rc == 0 ? 0
+                   : violation_of_message(ch, "overlaps one that has not been freed", "offset",
+                                          d->offset, "bytes", d->size);
 }
 
 /*

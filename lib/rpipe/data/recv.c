@@ -31,7 +31,8 @@ static int recv_take(struct rch *ch, struct recv_arguments *a)
     a->size = d->size;
     if (d->size > a->room) { /* it had another size when it was peeked at */
         read_release(ch, d);
-        return violation_of_message(ch, "has changed its size (bytes, most)", a->size, a->room);
+        return violation_of_message(ch, "has changed its size while it was received", "bytes",
+                                    a->size, "limit", a->room);
     }
     if (d->size > 0)
         memcpy(a->buf, d->mem, d->size);

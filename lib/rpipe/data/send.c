@@ -179,7 +179,9 @@ static int shrink_attempt(struct rch *ch, void *arguments)
     if (a->d == NULL || a->d->whose != ch->whose)
         return write_not_users(ch, a->d);
     if (a->bytes > a->d->size)
-        return call_error(ch, -EINVAL, "bytes is %zu; the message has %zu", a->bytes, a->d->size);
+        return call_error(ch, -EINVAL,
+                          "bytes is %zu; it must be at most %zu, the size of the message", a->bytes,
+                          a->d->size);
     write_shrink(ch, a->d, a->bytes);
     if (ch->checked)
         debug_check_heap(ch);

@@ -29,12 +29,14 @@ static FORCE_INLINE int take_block(struct rch *ch, struct rdesc *d, const struct
         d->mem = grow_find(ch, d->offset, d->size);
     if (UNLIKELY(d->mem == NULL)) {
         desc_put(&ch->pool, d);
-        return violation_of_message(ch, "is outside the heap (offset, bytes)", d->offset, d->size);
+        return violation_of_message(ch, "is outside the heap", "offset", d->offset, "bytes",
+                                    d->size);
     }
     if (UNLIKELY(r->blocks.taken - r->blocks.freed >= r->most)) {
         desc_put(&ch->pool, d);
-        return violation_of_message(ch, "is one more than may be in flight (in flight, limit)",
-                                    r->blocks.taken - r->blocks.freed, r->most);
+        return violation_of_message(ch, "exceeds the messages of the heap that may be in flight",
+                                    "in flight", r->blocks.taken - r->blocks.freed, "limit",
+                                    r->most);
     }
     d->units = d->size != 0 ? (uint32_t)((d->size - 1) >> r->shift) + 1 : 1;
     if (r->sync == RPIPE_SYNC_BLOCKS)
@@ -63,7 +65,7 @@ static FORCE_INLINE int take_message(struct rch *ch, const struct slot *s, bool 
         bytes = __atomic_load_n(&s->bytes, __ATOMIC_RELAXED);
         if (UNLIKELY(bytes > DESC_INLINE_MAX)) {
             desc_put(&ch->pool, d);
-            return violation_of_message(ch, "is longer than a slot (bytes, limit)", bytes,
+            return violation_of_message(ch, "is longer than a slot", "bytes", bytes, "limit",
                                         DESC_INLINE_MAX);
         }
         memcpy(desc_payload(d), s->payload, DESC_INLINE_MAX);
@@ -73,7 +75,7 @@ static FORCE_INLINE int take_message(struct rch *ch, const struct slot *s, bool 
     } else {
         if (UNLIKELY(kind != SLOT_HEAP) && !(region && kind == SLOT_REGION)) {
             desc_put(&ch->pool, d);
-            return violation_of_message(ch, "has an unknown kind (kind, highest)", kind,
+            return violation_of_message(ch, "has an unknown kind", "kind", kind, "highest",
                                         region ? SLOT_REGION : SLOT_HEAP);
         }
         rc = take_block(ch, d, s);

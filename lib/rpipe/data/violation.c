@@ -6,11 +6,12 @@
 
 #include <errno.h>
 
-int violation_of_message(struct rch *ch, const char *what, uint64_t a, uint64_t b)
+int violation_of_message(struct rch *ch, const char *what, const char *first, uint64_t a,
+                         const char *second, uint64_t b)
 {
-    return end_fail(ch, -EPROTO, "message %llu of rank %d %s (%llu, %llu)",
-                    (unsigned long long)ch->r.nread + 1, ch->peer, what, (unsigned long long)a,
-                    (unsigned long long)b);
+    return end_fail(ch, -EPROTO, "message %llu of rank %d %s: %s %llu, %s %llu",
+                    (unsigned long long)ch->r.nread + 1, ch->peer, what, first,
+                    (unsigned long long)a, second, (unsigned long long)b);
 }
 
 int violation_of_credits(struct rch *ch, const struct violation *v)

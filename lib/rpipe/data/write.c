@@ -59,7 +59,7 @@ static uint64_t write_largest_segment(const struct rch *ch)
 }
 
 /*
- * Only this end's own unsent memory fills the heap: the reader has nothing to give back. With thread_sync the answer is unknown,
+ * Only this end's own unsent memory fills the heap: the reader has nothing to give back. With RPIPE_THREADS the answer is unknown,
  * because another thread may send or free.
  */
 static bool write_is_full_of_unsent(const struct rch *ch, uint32_t state)
@@ -314,7 +314,9 @@ static int write_prepare(struct rch *ch, const struct write_arguments *a, uint32
     if (!write_is_users(ch, a->d))
         return write_not_users(ch, a->d);
     if (a->bytes != WHOLE && a->bytes > a->d->size)
-        return call_error(ch, -EINVAL, "%zu bytes of a message of %zu", a->bytes, a->d->size);
+        return call_error(ch, -EINVAL,
+                          "bytes is %zu; it must be at most %zu, the size of the message", a->bytes,
+                          a->d->size);
     rc = call_check_peer(ch, state);
     if (rc == 0 && (state & STATE_JOINED) == 0)
         rc = end_join_complete(ch, a->wait ? deadline_in_ms(ch->timeout_ms) : DEADLINE_NOW);

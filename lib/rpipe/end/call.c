@@ -2,7 +2,7 @@
 /*
  * call.c: see call.h.
  *
- * With thread_sync each attempt is made under the end's lock, and the wait between attempts without it, so that a thread
+ * With RPIPE_THREADS each attempt is made under the end's lock, and the wait between attempts without it, so that a thread
  * that frees is not blocked by one that waits for memory. `users` keeps the memory of such an end while any thread is
  * inside: a thread counts itself, then checks CLOSED; rclose sets CLOSED, then reads the count.
  */
@@ -50,7 +50,7 @@ int call_check(struct rch *ch, enum side side)
     if (ch == NULL) {
         int rc = job_check();
 
-        return rc != 0 ? rc : call_error(NULL, -EINVAL, "the pipe is NULL");
+        return rc != 0 ? rc : call_error(NULL, -EINVAL, "the pipe or cell array is NULL");
     }
     state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
     if ((state & STATE_FORKED) != 0)
@@ -172,7 +172,7 @@ int call_no_descriptor(struct rch *ch, uint64_t held)
         (unsigned long long)held, ch->cfg.max_messages);
 }
 
-/* ---- thread_sync ---- */
+/* ---- RPIPE_THREADS ---- */
 
 static bool call_is_locked(const struct rch *ch)
 {

@@ -38,7 +38,7 @@ struct awaited {
     const char *what; /* for the message of the deadline: "no WHAT within 100 ms" */
     int64_t slice;    /* ns to sleep at most before the next attempt; 0: WAIT_SLICE_MS */
 };
-/* Attempts until the result is not R_PENDING, or the deadline passes. With thread_sync each attempt is made under the lock. */
+/* Attempts until the result is not R_PENDING, or the deadline passes. With RPIPE_THREADS each attempt is made under the lock. */
 int call_await(struct rch *ch, const struct awaited *awaited, attempt try, void *arguments);
 /* One attempt, in the same way. */
 int call_once(struct rch *ch, attempt try, void *arguments);

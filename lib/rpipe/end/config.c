@@ -58,7 +58,8 @@ int config_timeout(int timeout_ms, int *resolved, struct error *err)
 {
     if (timeout_ms < R_AT_ONCE)
         return error_set(err, -EINVAL,
-                         "timeout_ms is %d; it must be R_FOREVER, R_AT_ONCE, 0 or more",
+                         "timeout_ms is %d; it must be R_FOREVER, R_AT_ONCE, 0 (RPIPE_TIMEOUT_MS) "
+                         "or a number of ms",
                          timeout_ms);
     *resolved = timeout_ms == 0           ? (int)setting_number(SET_TIMEOUT_MS)
                 : timeout_ms == R_AT_ONCE ? 0
@@ -117,8 +118,10 @@ static int config_check_choices(const rpipe_config_t *c, struct error *err)
 static int config_check_heap(const struct pipe_config *c, struct error *err)
 {
     if (!config_power_of_two(c->unit_bytes) || c->unit_bytes > UNIT_MOST)
-        return error_set(err, -EINVAL, "unit_bytes is %u; it must be a power of two from 1 to %u",
-                         c->unit_bytes, UNIT_MOST);
+        return error_set(
+            err, -EINVAL,
+            "unit_bytes is %u; it must be 0 (the default) or a power of two from 1 to %u",
+            c->unit_bytes, UNIT_MOST);
     if (c->heap_bytes > UNITS_MOST * c->unit_bytes)
         return error_set(err, -EINVAL,
                          "heap_bytes is %llu; units of %u bytes allow at most %llu: make "
@@ -127,13 +130,15 @@ static int config_check_heap(const struct pipe_config *c, struct error *err)
                          (unsigned long long)(UNITS_MOST * c->unit_bytes));
     if (c->max_heap_bytes != 0 && c->max_heap_bytes < c->heap_bytes)
         return error_set(err, -EINVAL,
-                         "max_heap_bytes is %llu, less than heap_bytes, %llu; 0: it does not grow",
+                         "max_heap_bytes is %llu and heap_bytes is %llu; it must be at least that, "
+                         "or 0: the heap does not grow",
                          (unsigned long long)c->max_heap_bytes, (unsigned long long)c->heap_bytes);
     if (c->max_heap_bytes > UNITS_MOST * c->unit_bytes)
-        return error_set(err, -EINVAL,
-                         "max_heap_bytes is %llu; units of %u bytes allow at most %llu",
-                         (unsigned long long)c->max_heap_bytes, c->unit_bytes,
-                         (unsigned long long)(UNITS_MOST * c->unit_bytes));
+        return error_set(
+            err, -EINVAL,
+            "max_heap_bytes is %llu; units of %u bytes allow at most %llu: make unit_bytes larger",
+            (unsigned long long)c->max_heap_bytes, c->unit_bytes,
+            (unsigned long long)(UNITS_MOST * c->unit_bytes));
     return 0;
 }
 
@@ -152,8 +157,9 @@ static int config_resolve_mode(struct pipe_config *c, struct error *err)
                          "RPIPE_SYNC_TAGS (deferred) or RPIPE_SYNC_CHANNEL (immediate)",
                          config_heuristic_name((int)c->heuristic));
     if (c->sync_queue > QUEUE_MOST)
-        return error_set(err, -EINVAL, "sync_queue is %u; it must be at most %u", c->sync_queue,
-                         QUEUE_MOST);
+        return error_set(err, -EINVAL,
+                         "sync_queue is %u; it must be 0 (the default) or 1 to %u messages",
+                         c->sync_queue, QUEUE_MOST);
     if (c->mode == RPIPE_SYNC_BLOCKS)
         c->sync_queue = 0; /* this mode has no queue */
     else if (c->sync_queue == 0)
@@ -186,7 +192,8 @@ static int config_resolve_agreed(struct pipe_config *c, struct error *err)
         rc = config_resolve_mode(c, err);
     if (rc == 0 &&
         (!config_power_of_two(c->slots) || c->slots < SLOTS_LEAST || c->slots > SLOTS_MOST))
-        rc = error_set(err, -EINVAL, "slots is %u; it must be a power of two from %u to %u",
+        rc = error_set(err, -EINVAL,
+                       "slots is %u; it must be 0 (RPIPE_SLOTS) or a power of two from %u to %u",
                        c->slots, SLOTS_LEAST, SLOTS_MOST);
     return rc;
 }
@@ -256,6 +263,12 @@ static int config_check_bounds(const struct pipe_config *c, int peer, struct err
 {
     uint64_t heap = c->max_heap_bytes > c->heap_bytes ? c->max_heap_bytes : c->heap_bytes;
 
+    if (heap > c->heap_bytes_at_most && c->op == OP_CELLS)
+        return error_set(err, -EPROTO,
+                         "cells_at_most is %llu here and rank %d has %llu cells; increase the one "
+                         "or decrease the other",
+                         (unsigned long long)(c->heap_bytes_at_most / sizeof(uint64_t)), peer,
+                         (unsigned long long)(heap / sizeof(uint64_t)));
     if (heap > c->heap_bytes_at_most)
         return error_set(err, -EPROTO,
                          "heap_bytes_at_most is %llu here and the heap of rank %d has up to %llu "
@@ -264,11 +277,14 @@ static int config_check_bounds(const struct pipe_config *c, int peer, struct err
     if (c->op == OP_CELLS)
         return 0;
     if (c->slots > c->slots_at_most)
-        return error_set(err, -EPROTO, "slots_at_most is %u here and slots is %u at rank %d",
+        return error_set(err, -EPROTO,
+                         "slots_at_most is %u here and slots is %u at rank %d; increase the one or "
+                         "decrease the other",
                          c->slots_at_most, c->slots, peer);
     if (c->sync_queue > c->sync_queue_at_most)
         return error_set(err, -EPROTO,
-                         "sync_queue_at_most is %u here and sync_queue is %u at rank %d",
+                         "sync_queue_at_most is %u here and sync_queue is %u at rank %d; increase "
+                         "the one or decrease the other",
                          c->sync_queue_at_most, c->sync_queue, peer);
     return 0;
 }
@@ -349,10 +365,12 @@ int config_resolve_cells(const rcells_config_t *cfg, struct pipe_config *resolve
         return error_set(err, -EINVAL, "role is %d; set RCELLS_OWNER or RCELLS_USER",
                          (int)cfg->role);
     if (cfg->cells > CELLS_MOST)
-        return error_set(err, -EINVAL, "cells is %llu; it must be at most %llu",
+        return error_set(err, -EINVAL, "cells is %llu; it must be 0 (the default) or 1 to %llu",
                          (unsigned long long)cfg->cells, (unsigned long long)CELLS_MOST);
     if (cfg->shared != NULL && cfg->role == RCELLS_USER)
-        return error_set(err, -EINVAL, "shared is for RCELLS_OWNER, in whose memory the cells are");
+        return error_set(err, -EINVAL,
+                         "shared is given and role is RCELLS_USER; shared is for RCELLS_OWNER, in "
+                         "whose memory the cells are");
     rc = config_timeout(cfg->timeout_ms, &c.timeout_ms, err);
     if (rc == 0)
         *resolved = c;

@@ -16,7 +16,7 @@
 #define COUNTER_EVERY 64
 
 struct counts {
-    /* of waits; atomic, since threads of an end with thread_sync wait without its lock */
+    /* of waits; atomic, since threads of an end with RPIPE_THREADS wait without its lock */
     _Atomic uint64_t waits_spin, waits_yield, waits_sleep, waited_ns, timeouts, errors;
     uint64_t grows, grow_refused;
     struct btl_counts remote; /* of the connection, at the last refresh */

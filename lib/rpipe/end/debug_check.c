@@ -127,7 +127,8 @@ static int debug_check_compare_heaps(const struct side_by_side *w, const struct 
     if (!at_rest || w->count == r->count)
         return 0;
     return error_set(err, -EUCLEAN,
-                     "%zu blocks are sent and not known to be freed, and the reader holds %zu",
+                     "%zu blocks are sent and not returned, and the reader holds %zu; at rest they "
+                     "must be equal",
                      w->count, r->count);
 }
 

@@ -74,7 +74,8 @@ const char *rpipe_error(rch_t ch)
     if (ch == NULL || ch->no_error_memory)
         return last_error_get();
     if (error_is_gone(ch))
-        return "a call on a pipe that has been closed, or that belongs to no job of this process";
+        return "a call on a pipe that has been closed, or that belongs to a job that this process "
+               "has left";
     return ch->error_text != NULL ? ch->error_text : "no error";
 }
 
@@ -111,21 +112,22 @@ const char *rinfo_strerror(int code)
         const char *text;
     } own[] = {
         {R_SUCCESS, "R_SUCCESS: success"},
-        {R_PENDING, "R_PENDING: not yet, ask again"},
+        {R_PENDING, "R_PENDING: nothing happened; repeat the call later"},
         {R_EOF, "R_EOF: the writer has closed, and everything has been read"},
         {-EPIPE, "EPIPE: the reader has closed, or is gone"},
         {-ECONNRESET, "ECONNRESET: the peer died before it closed"},
         {-ETIMEDOUT, "ETIMEDOUT: the deadline has passed"},
-        {-EMSGSIZE, "EMSGSIZE: of a size that can never fit"},
-        {-ENOBUFS, "ENOBUFS: only what this end itself holds stands in the way"},
+        {-EMSGSIZE, "EMSGSIZE: the message has a size that can never fit"},
+        {-ENOBUFS, "ENOBUFS: messages that this end holds use the memory; send or free some"},
         {-EPROTO, "EPROTO: configuration mismatch or protocol violation by the peer"},
-        {-ENOTCONN, "ENOTCONN: before rinit, or after close"},
-        {-EALREADY, "EALREADY: a process joins a job once"},
-        {-EBADF, "EBADF: the wrong end of the channel"},
-        {-EEXIST, "EEXIST: this end is open already"},
+        {-ENOTCONN,
+         "ENOTCONN: the job or the pipe is not open: before rinit, or after rexit or rclose"},
+        {-EALREADY, "EALREADY: already done; a process joins a job once, a request has one reply"},
+        {-EBADF, "EBADF: this end of the pipe does not have this call"},
+        {-EEXIST, "EEXIST: this end is open already; another pipe needs another context"},
         {-EINVAL, "EINVAL: invalid argument"},
         {-ENOMEM, "ENOMEM: not enough memory"},
-        {-ENOTSUP, "ENOTSUP: not supported by this version, or not on this path"},
+        {-ENOTSUP, "ENOTSUP: not supported by this version, or not between these processes"},
         {-EUCLEAN, "EUCLEAN: an invariant is broken"},
         {-ENOENT, "ENOENT: there is no such entry"},
     };
@@ -139,6 +141,6 @@ const char *rinfo_strerror(int code)
         snprintf(text, sizeof(text), "%s: %s", error_name_of(-code), error_description_of(-code));
         return text;
     }
-    snprintf(text, sizeof(text), "%d is not a result of this library", code);
+    snprintf(text, sizeof(text), "%d is not a result of this library: 0, -1 to -4096", code);
     return text;
 }

@@ -45,7 +45,7 @@ enum state {
     STATE_PEER_LEFT = 0x020,   /* the peer has called rexit and had not closed this pipe */
     STATE_FAILED = 0x040,      /* the pipe cannot be used any more; see `failure` and `reason` */
     STATE_EVENT = 0x080,       /* writer: signal after each slot; reader: rpipe_fd was called */
-    STATE_LOCKED = 0x100,      /* opened with thread_sync */
+    STATE_LOCKED = 0x100,      /* opened with RPIPE_THREADS */
     STATE_DEBUG = 0x200,       /* RMALLOC_DEBUG=1 */
     STATE_CLOSED = 0x400,      /* rclose was called here */
     STATE_FORKED = 0x800,      /* the end belongs to the parent process */
@@ -125,8 +125,8 @@ struct rch {
     int64_t died;  /* when the peer was first seen dead; 0: it was not */
     const _Atomic uint32_t *liveness;
     _Atomic uint32_t own_wake; /* wake word of this end before it is joined */
-    _Atomic uint32_t users;    /* threads in a slow path of an end with thread_sync */
-    pthread_mutex_t mutex;     /* thread_sync */
+    _Atomic uint32_t users;    /* threads in a slow path of an end with RPIPE_THREADS */
+    pthread_mutex_t mutex;     /* RPIPE_THREADS */
 
     struct growth *growth;       /* grow.c; NULL: the heap does not grow */
     struct cells *cells;         /* cells.h; NULL: a pipe of messages */

@@ -84,7 +84,8 @@ int rpipe_network_allgather(const void *mine, size_t bytes, void *all)
     int rc = network_begin(&c, "network_allgather");
 
     if (rc == 0 && bytes > 0 && (mine == NULL || all == NULL))
-        rc = call_error(NULL, -EINVAL, "%s is NULL", mine == NULL ? "mine" : "all");
+        rc = call_error(NULL, -EINVAL, "%s is NULL for %zu bytes of each rank",
+                        mine == NULL ? "mine" : "all", bytes);
     if (rc == 0) {
         network_waits(&c, "allgather", "the other ranks in network_allgather");
         rc = collect_allgather(mine, bytes, all, network_deadline(), &err);
@@ -98,7 +99,7 @@ static int network_check_rank(int rank, const void *buf, size_t bytes)
         return call_error(NULL, -ENOENT, "rank is %d; the ranks of this job are 0 to %d", rank,
                           job_ranks() - 1);
     if (bytes > 0 && buf == NULL)
-        return call_error(NULL, -EINVAL, "buf is NULL");
+        return call_error(NULL, -EINVAL, "buf is NULL for %zu bytes", bytes);
     return 0;
 }
 

@@ -34,7 +34,8 @@ static int region_read_take(struct rch *ch, struct into_arguments *a)
         size_t size = d->size;
 
         read_release(ch, d);
-        return violation_of_message(ch, "has changed its size (bytes, most)", size, a->place.room);
+        return violation_of_message(ch, "has changed its size while it was received", "bytes", size,
+                                    "limit", a->place.room);
     }
     RPIPE_FAILPOINT("rread_into: before the copy");
     if (d->size > 0 && !ch->path->placed(ch))
@@ -65,8 +66,8 @@ static int region_read_into_attempt(struct rch *ch, void *arguments)
     a->read.peeked = was_joined && ch->path->next_size(ch, &size);
     if (a->read.peeked && size > a->place.room)
         rc = call_error(ch, -EMSGSIZE,
-                        "the next message has %zu bytes and the region has %zu; use rread or "
-                        "a larger part of the region",
+                        "the next message has %zu bytes and the region has %zu; it is still the "
+                        "next one: use rread, or a larger part of the region",
                         size, a->place.room);
     if (rc == 0)
         rc = read_attempt(ch, &a->read);

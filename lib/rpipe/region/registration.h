@@ -9,7 +9,7 @@
  * 1. region.busy counts what may still access the region: transfers, parts that the reader has, fetches into it. It is 0 before a
  *    registration ends or the block is freed.
  * 2. Registrations are appended and not removed before the region ends: they are searched without a lock. The list of a pipe's own
- *    regions and their parts are used under the lock of that end, where it has one (thread_sync).
+ *    regions and their parts are used under the lock of that end, where it has one (RPIPE_THREADS).
  */
 #ifndef RPIPE_REGION_REGISTRATION_H
 #define RPIPE_REGION_REGISTRATION_H

@@ -94,13 +94,12 @@ int rpipe_poll(const rch_t *ch, int n, int *ready, int timeout_ms)
 
     call_enter(&call, "rpoll");
     if (ch == NULL || ready == NULL || n < 1 || n > POLL_MOST || timeout_ms < -1)
-        rc = call_error(NULL, -EINVAL,
-                        "%s; ch and ready have 1 to %d elements, and timeout_ms is -1 or more",
-                        ch == NULL        ? "ch is NULL"
-                        : ready == NULL   ? "ready is NULL"
-                        : timeout_ms < -1 ? "timeout_ms is negative"
-                                          : "n is out of range",
-                        POLL_MOST);
+        rc = call_error(
+            NULL, -EINVAL,
+            "ch is %s, ready is %s, n is %d, timeout_ms is %d; n must be 1 to %d, timeout_ms 0, "
+            "a number of ms, or R_FOREVER (-1)",
+            ch == NULL ? "NULL" : "given", ready == NULL ? "NULL" : "given", n, timeout_ms,
+            POLL_MOST);
     for (i = 0; rc == 0 && i < n; i++)
         rc = call_check(ch[i], SIDE_READER);
     if (rc == 0 && calls_ended())
