@@ -6,7 +6,7 @@
  * not requested: a rank that has left the barrier may leave its context, and what it has sent is still read. A message has
  * a flag for a failure of which its sender is aware; so the barrier ends at all living ranks, and most report the failure.
  *
- * No message goes to the rank that is waited for, so its death would not be noticed: after PROBE_MS a link to it is opened
+ * No message goes to the rank that is waited for, so its death would not be noticed: after AM_PROBE_MS a link to it is opened
  * for this purpose alone.
  *
  * `arrived` is for the barrier that this rank is in, or has left last, and for the next one: no rank can be further.
@@ -62,7 +62,7 @@ static int am_barrier_wait(struct ram *am, int peer, int round)
         }
         rc = am_wait_readers(am);
         if (rc != 0)
-            return rc;
+            return am_fail_named("ram_barrier", rc);
     }
 }
 

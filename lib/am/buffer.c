@@ -33,8 +33,10 @@ static int am_buffer_try(struct ram *am, int peer, size_t room, struct am_out **
         return rc;
     rc = rmalloc_nb((*out)->requests, room, d);
     if (rc == R_PENDING)
-        return am_fail(rc, "ram_request_alloc: rank %d has not freed memory for %zu bytes", peer,
-                       room);
+        return am_fail(
+            rc,
+            "ram_request_alloc: rank %d has not freed memory for %zu bytes of %llu (request_bytes)",
+            peer, room, (unsigned long long)am->request_cfg.heap_bytes);
     return rc == 0 ? 0 : am_request_broken(am, *out, "ram_request_alloc", rc);
 }
 
@@ -50,15 +52,14 @@ int ram_request_alloc(ram_t am, int peer, size_t bytes, ram_message_t *message, 
     if (rc != 0)
         return rc;
     if (am == NULL || message == NULL)
-        return am_fail(-EINVAL, "ram_request_alloc: %s is NULL",
-                       am == NULL ? "the context" : "message");
+        return am_fail(-EINVAL, "ram_request_alloc: %s is NULL", am == NULL ? "am" : "message");
     if ((flags & R_NOWAIT) == 0 && !am_may_wait(am, "ram_request_alloc", &rc))
         return rc;
     if (bytes > am->request_cfg.heap_bytes || room > am->request_cfg.heap_bytes)
-        return am_fail(
-            -EMSGSIZE,
-            "ram_request_alloc: %zu bytes; all requests to one peer have %llu (request_bytes)",
-            bytes, (unsigned long long)am->request_cfg.heap_bytes);
+        return am_fail(-EMSGSIZE,
+                       "ram_request_alloc: bytes is %zu; all requests to one peer have %llu bytes "
+                       "with their arguments: increase request_bytes",
+                       bytes, (unsigned long long)am->request_cfg.heap_bytes);
     before = am_request_endings(am, peer);
     do
         rc = am_buffer_try(am, peer, room, &out, &d);
@@ -66,7 +67,7 @@ int ram_request_alloc(ram_t am, int peer, size_t bytes, ram_message_t *message, 
            am_progress_until(am, "ram_request_alloc", &deadline, &rc) &&
            am_request_has_link(am, peer, before, "ram_request_alloc", &rc));
     if (rc != 0)
-        return rc;
+        return am_fail_named("ram_request_alloc", rc);
     out->held++;
     am_buffer_make(am, message, peer, rmalloc_ptr(out->requests, d), bytes,
                    (struct ram_internal){.link = out, .d = d, .flags = AM_BUFFER});
@@ -81,8 +82,7 @@ int ram_reply_alloc(ram_t am, ram_message_t *to, size_t bytes, ram_message_t *me
     int rc = 0;
 
     if (am == NULL || message == NULL)
-        return am_fail(-EINVAL, "ram_reply_alloc: %s is NULL",
-                       am == NULL ? "the context" : "message");
+        return am_fail(-EINVAL, "ram_reply_alloc: %s is NULL", am == NULL ? "am" : "message");
     rc = am_reply_too_long(am, "ram_reply_alloc", bytes, 0);
     if (rc != 0)
         return rc;
@@ -92,7 +92,7 @@ int ram_reply_alloc(ram_t am, ram_message_t *to, size_t bytes, ram_message_t *me
     mem = am_in_reply_memory(in, am->reply_max,
                              &d); /* includes space for arguments, where they fit */
     if (mem == NULL)
-        return -errno;
+        return am_fail_named("ram_reply_alloc", -errno);
     to->internal.flags |= AM_ANSWERED;
     in->held++;
     am_buffer_make(
@@ -169,18 +169,18 @@ int ram_send(ram_t am, ram_message_t *message, ram_request_t *r, int flags)
         return rc;
     if (am == NULL || message == NULL || (message->internal.flags & AM_BUFFER) == 0)
         return am_fail(-EINVAL, "ram_send: %s",
-                       am == NULL ? "the context is NULL"
+                       am == NULL ? "am is NULL"
                        : message == NULL
                            ? "message is NULL"
                            : "the message was not allocated, or has been sent or freed");
     if (message->bytes > message->internal.reserved[0])
-        return am_fail(-EINVAL, "ram_send: bytes is %zu; %llu were allocated", message->bytes,
-                       (unsigned long long)message->internal.reserved[0]);
+        return am_fail(-EINVAL, "ram_send: bytes is %zu; it must be at most %llu, as allocated",
+                       message->bytes, (unsigned long long)message->internal.reserved[0]);
     rc = (message->internal.flags & AM_REQUEST) != 0
              ? am_buffer_send_reply(am, message, r)
              : am_buffer_send_request(am, message, r, flags);
     if (rc != 0)
-        return rc;
+        return am_fail_named("ram_send", rc);
     am->counts.kept--;
     *message = (ram_message_t){0};
     return 0;
@@ -218,7 +218,7 @@ int ram_free(ram_t am, ram_message_t *message)
     uint32_t flags;
 
     if (am == NULL || message == NULL)
-        return am_fail(-EINVAL, "ram_free: %s is NULL", am == NULL ? "the context" : "message");
+        return am_fail(-EINVAL, "ram_free: %s is NULL", am == NULL ? "am" : "message");
     flags = message->internal.flags;
     if ((flags & AM_MOVED) != 0 || (flags & (AM_KEPT | AM_BUFFER)) == 0)
         return am_fail(-EINVAL, "ram_free: the message %s",

@@ -55,7 +55,8 @@ static int am_context_check_handlers(const ram_config_t *c)
 {
     if (c->nhandlers > RAM_HANDLERS || (c->nhandlers > 0 && c->handlers == NULL))
         return am_fail(-EINVAL,
-                       "ram_init: nhandlers is %u and handlers is %s; at most %d, not NULL",
+                       "ram_init: nhandlers is %u and handlers is %s; at most %d handlers are "
+                       "possible, and handlers must be given for them",
                        c->nhandlers, c->handlers == NULL ? "NULL" : "given", RAM_HANDLERS);
     for (uint32_t i = 0; i < c->nhandlers; i++)
         if (c->handlers[i].run == NULL || c->handlers[i].name == NULL ||
@@ -82,13 +83,15 @@ static int am_context_resolve(ram_config_t *c)
                        "ram_init: context is 0x%llx; it must be below 2^61 or come from rcontext",
                        (unsigned long long)c->context);
     if (c->credits > AM_CREDITS_MAX)
-        return am_fail(-EINVAL, "ram_init: credits is %u; it must be at most %d", c->credits,
-                       AM_CREDITS_MAX);
+        return am_fail(-EINVAL, "ram_init: credits is %u; it must be 0 (the default) or 1 to %d",
+                       c->credits, AM_CREDITS_MAX);
     if (c->request_bytes < AM_REQUEST_LEAST)
-        return am_fail(-EINVAL, "ram_init: request_bytes is %llu; it must be at least %u",
+        return am_fail(-EINVAL,
+                       "ram_init: request_bytes is %llu; it must be 0 (the default) or at least %u",
                        (unsigned long long)c->request_bytes, AM_REQUEST_LEAST);
     if (c->reply_bytes < AM_REPLY_LEAST || c->reply_bytes > AM_REPLY_MOST)
-        return am_fail(-EINVAL, "ram_init: reply_bytes is %u; it must be from %u to %u",
+        return am_fail(-EINVAL,
+                       "ram_init: reply_bytes is %u; it must be 0 (the default) or from %u to %u",
                        c->reply_bytes, AM_REPLY_LEAST, AM_REPLY_MOST);
     if (c->timeout_ms < R_AT_ONCE || c->idle_ms < R_FOREVER)
         return am_fail(-EINVAL,

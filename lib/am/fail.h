@@ -8,6 +8,12 @@
 /* Sets the last error of this thread; returns code. */
 int am_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
+/* Returns code. Unless it is 0, the last error of this thread begins with the name of the public call afterwards. */
+int am_fail_named(const char *call, int code) __attribute__((cold));
+
+/* The last error of this thread without the name of the call, for a message of that call. */
+const char *am_last_error(const char *call);
+
 /* -EINVAL or -EDEADLK: no context, or in a handler. */
 int am_may_not_wait(const struct ram *am, const char *call);
 

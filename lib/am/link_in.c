@@ -6,6 +6,7 @@
 #include "am/readers.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,10 +65,14 @@ int am_in_fail(struct ram *am, struct am_in *in, int code, const char *why)
     return am_fail(code, "the link from rank %d has ended: %s", in->peer, text);
 }
 
-int am_in_violation(struct ram *am, struct am_in *in, const char *what)
+int am_in_violation(struct ram *am, struct am_in *in, const char *format, ...)
 {
-    char why[128];
+    char what[96], why[128];
+    va_list arguments;
 
+    va_start(arguments, format);
+    vsnprintf(what, sizeof(what), format, arguments);
+    va_end(arguments);
     snprintf(why, sizeof(why), "protocol violation: it has sent %s", what);
     return am_in_fail(am, in, -EPROTO, why);
 }

@@ -21,7 +21,8 @@ void am_in_release(struct ram *am,
 /* Ends the link with an error; returns the code. */
 int am_in_fail(struct ram *am, struct am_in *in, int code, const char *why);
 /* The peer has violated the protocol: -EPROTO. what: "a malformed message". */
-int am_in_violation(struct ram *am, struct am_in *in, const char *what);
+int am_in_violation(struct ram *am, struct am_in *in, const char *format, ...)
+    __attribute__((format(printf, 3, 4), cold));
 
 /*
  * Sends the answer to a request. d: memory of the pipe with the payload in it; ADDR_NULL: copies data. May wait for the

@@ -154,7 +154,7 @@ bool am_progress_until(struct ram *am, const char *call, int64_t *deadline, int 
     } else if (am_now_ms() >= *deadline) {
         char why[WIRE_TEXT_BYTES];
 
-        snprintf(why, sizeof(why), "%.200s", rpipe_error(NULL));
+        snprintf(why, sizeof(why), "%.200s", am_last_error(call));
         *rc = am_fail(-ETIMEDOUT, "%s: not done within %d ms: %s", call, am->timeout_ms, why);
         return false;
     }
@@ -184,7 +184,7 @@ int ram_serve(ram_t am, int most, int timeout_ms)
             break;
         rc = am_wait_readers(am);
         if (rc != 0)
-            return rc;
+            return am_fail_named("ram_serve", rc);
     }
     return ran;
 }

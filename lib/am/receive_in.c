@@ -74,14 +74,18 @@ static int am_in_receive_barrier(struct ram *am, struct am_in *in, const struct 
     uint64_t args[3];
 
     if (w->nargs != 3 || w->bytes != 0 || w->token != 0)
-        return am_in_violation(am, in, "a malformed barrier message");
+        return am_in_violation(
+            am, in, "a barrier message of %u arguments, expected 3 and no payload", w->nargs);
     memcpy(args, mem, sizeof(args));
     (void)rmalloc_free(in->requests, d);
     in->unanswered++;
     in->due++;
     am->due++;
     if (!am_in_note_barrier(am, args[0], args[1], args[2]))
-        return am_in_violation(am, in, "an invalid barrier message");
+        return am_in_violation(
+            am, in, "a barrier message of round %llu of barrier %llu; barrier %llu is open here",
+            (unsigned long long)args[1], (unsigned long long)args[0],
+            (unsigned long long)am->epoch);
     return 0;
 }
 
@@ -98,22 +102,26 @@ int am_in_receive(struct ram *am, struct am_in *in, int rc, raddr_t d, size_t si
         return am_in_fail(am, in, rc, rpipe_error(in->requests));
     mem = rmalloc_ptr(in->requests, d);
     if (AM_UNLIKELY(!wire_parse(rpipe_tag(in->requests, d), size, &w)))
-        return am_in_violation(am, in, "a malformed message");
+        return am_in_violation(am, in, "a malformed message of %zu bytes", size);
     if (AM_UNLIKELY(in->state != IN_OPEN)) {
         if (in->state == IN_GREETING && w.kind == WIRE_HELLO)
             return am_in_receive_hello(am, in, mem, w.bytes, d);
-        return am_in_violation(am, in, "another message before the greeting");
+        return am_in_violation(am, in, "a message of kind %u before the greeting",
+                               (unsigned)w.kind);
     }
     if (AM_UNLIKELY(w.kind != WIRE_REQUEST && w.kind != WIRE_BARRIER)) {
         (void)rmalloc_free(in->requests, d);
-        return w.kind == WIRE_RETIRE ? am_in_receive_retire(am, in)
-                                     : am_in_violation(am, in, "a message of an unexpected kind");
+        return w.kind == WIRE_RETIRE
+                   ? am_in_receive_retire(am, in)
+                   : am_in_violation(am, in, "a message of the unexpected kind %u",
+                                     (unsigned)w.kind);
     }
     if (AM_UNLIKELY(in->unanswered >= am->credits))
-        return am_in_violation(am, in, "more requests than it has credits");
+        return am_in_violation(am, in, "more unanswered requests than its %u credits", am->credits);
     if (AM_UNLIKELY(w.kind == WIRE_BARRIER))
         return am_in_receive_barrier(am, in, &w, mem, d);
     if (AM_UNLIKELY(w.handler >= am->nhandlers))
-        return am_in_violation(am, in, "a request for an unknown handler");
+        return am_in_violation(am, in, "a request for handler %u; this context has %u handlers",
+                               w.handler, am->nhandlers);
     return am_in_receive_request(am, in, &w, mem, d);
 }

@@ -7,13 +7,20 @@
 #include "am/message.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-static int am_out_violation(struct ram *am, struct am_out *out, const char *what)
+static int am_out_violation(struct ram *am, struct am_out *out, const char *format, ...)
+    __attribute__((format(printf, 3, 4), cold));
+static int am_out_violation(struct ram *am, struct am_out *out, const char *format, ...)
 {
-    char why[128];
+    char what[80], why[128];
+    va_list arguments;
 
+    va_start(arguments, format);
+    vsnprintf(what, sizeof(what), format, arguments);
+    va_end(arguments);
     snprintf(why, sizeof(why), "protocol violation: rank %d has sent %s", out->peer, what);
     am_out_end(am, out, -EPROTO, why);
     return -EPROTO;
@@ -65,12 +72,14 @@ static int am_out_receive_reply(struct ram *am, struct am_out *out, const struct
     if (w->token != 0) {
         call = am_out_find_call(am, out, w->token);
         if (call == NULL)
-            return am_out_violation(am, out, "a reply to an unknown request");
+            return am_out_violation(am, out, "a reply to request 0x%x, which is not outstanding",
+                                    w->token);
     } else if (out->unwaited == 0) {
         return am_out_violation(am, out, "more replies than there are requests");
     }
     if (w->handler != WIRE_RESULT && w->handler >= am->nhandlers)
-        return am_out_violation(am, out, "a reply for an unknown handler");
+        return am_out_violation(am, out, "a reply for handler %u; this context has %u handlers",
+                                w->handler, am->nhandlers);
     am->counts.replies++;
     am->counts.bytes_in += w->bytes;
     if (call == NULL) {
@@ -126,7 +135,7 @@ static int am_out_receive_link(struct ram *am, struct am_out *out, const struct 
     default:
         break;
     }
-    return am_out_violation(am, out, "a message of an unexpected kind");
+    return am_out_violation(am, out, "a message of the unexpected kind %u", (unsigned)w->kind);
 }
 
 int am_out_receive(struct ram *am, struct am_out *out, int rc, raddr_t d, size_t size)
@@ -142,9 +151,10 @@ int am_out_receive(struct ram *am, struct am_out *out, int rc, raddr_t d, size_t
         return rc;
     }
     if (AM_UNLIKELY(!wire_parse(rpipe_tag(out->replies, d), size, &w)))
-        return am_out_violation(am, out, "a malformed message");
+        return am_out_violation(am, out, "a malformed message of %zu bytes", size);
     if (w.acks > 0 && !am_out_take_acks(am, out, w.acks))
-        return am_out_violation(am, out, "more acknowledgements than there are requests");
+        return am_out_violation(am, out, "%u acknowledgements for %u requests", (unsigned)w.acks,
+                                out->unwaited);
     return w.kind == WIRE_REPLY ? am_out_receive_reply(am, out, &w, size, d)
                                 : am_out_receive_link(am, out, &w, d);
 }

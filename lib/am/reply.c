@@ -42,8 +42,8 @@ int am_reply_too_long(const struct ram *am, const char *call, size_t bytes, uint
     if (AM_LIKELY(bytes <= am->reply_max && wire_size(bytes, nargs) <= am->reply_max))
         return 0;
     return am_fail(-EMSGSIZE,
-                   "%s: %zu bytes and %u arguments; a reply has at most %llu bytes with its "
-                   "arguments (reply_bytes)",
+                   "%s: bytes is %zu, nargs is %u; a reply has at most %llu bytes with its "
+                   "arguments: increase reply_bytes",
                    call, bytes, nargs, (unsigned long long)am->reply_max);
 }
 
@@ -67,14 +67,14 @@ int ram_reply(ram_t am, ram_message_t *to, uint32_t handler, const uint64_t *arg
     rc = am_in_answer(am, in, &w, args, data, ADDR_NULL);
     if (rc == 0)
         to->internal.flags |= AM_ANSWERED;
-    return rc;
+    return am_fail_named("ram_reply", rc);
 }
 
 int ram_keep(ram_t am, ram_message_t *message, ram_message_t *kept)
 {
     if (am == NULL || message == NULL || kept == NULL || message == kept)
         return am_fail(-EINVAL, "ram_keep: %s",
-                       am == NULL        ? "the context is NULL"
+                       am == NULL        ? "am is NULL"
                        : message == NULL ? "message is NULL"
                        : kept == NULL
                            ? "kept is NULL"

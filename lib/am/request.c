@@ -52,7 +52,8 @@ static int am_request_no_credit(struct ram *am, struct am_out *out)
 static int am_request_no_memory(struct ram *am, struct am_out *out, size_t bytes)
 {
     am->counts.stalls_memory++;
-    return am_fail(R_PENDING, "rank %d has not freed memory for %zu bytes", out->peer, bytes);
+    return am_fail(R_PENDING, "rank %d has not freed memory for %zu bytes of %llu (request_bytes)",
+                   out->peer, bytes, (unsigned long long)am->request_cfg.heap_bytes);
 }
 
 static AM_INLINE int am_request_send_inline(struct ram *am, struct am_out *out,
@@ -138,8 +139,8 @@ bool am_request_fits(struct ram *am, const char *call, size_t bytes, uint32_t ha
     else if (AM_UNLIKELY(bytes > am->request_cfg.heap_bytes ||
                          wire_size(bytes, nargs) > am->request_cfg.heap_bytes))
         *rc = am_fail(-EMSGSIZE,
-                      "%s: %zu bytes and %u arguments; all requests to one peer have %llu bytes "
-                      "(request_bytes)",
+                      "%s: bytes is %zu, nargs is %u; all requests to one peer have %llu bytes "
+                      "with their arguments: increase request_bytes",
                       call, bytes, nargs, (unsigned long long)am->request_cfg.heap_bytes);
     else
         return true;
@@ -172,7 +173,7 @@ int am_request_wait(struct ram *am, int peer, const char *call, const struct wir
         rc = am_request_try(am, peer, call, w, args, data, r);
     while (AM_UNLIKELY(rc == R_PENDING) && am_progress_until(am, call, &deadline, &rc) &&
            am_request_has_link(am, peer, before, call, &rc));
-    return rc;
+    return AM_LIKELY(rc == 0) ? 0 : am_fail_named(call, rc);
 }
 
 /* A valid request on an open link, as most are. am_request_fits finds what is wrong with the others. */
@@ -197,14 +198,15 @@ int ram_request(ram_t am, int peer, uint32_t handler, const uint64_t *args, uint
         flags == 0)
         rc = am_request_send_inline(am, am->out[peer], &w, args, data, ADDR_NULL, r);
     if (rc != R_PENDING)
-        return rc;
+        return AM_LIKELY(rc == 0) ? 0 : am_fail_named("ram_request", rc);
     if (AM_UNLIKELY(!am_request_fits(am, "ram_request", bytes, handler, args, nargs, data, &rc)))
         return rc;
     rc = am_check_flags("ram_request", flags);
     if (rc != 0)
         return rc;
     if ((flags & R_NOWAIT) != 0)
-        return am_request_try(am, peer, "ram_request", &w, args, data, r);
+        return am_fail_named("ram_request",
+                             am_request_try(am, peer, "ram_request", &w, args, data, r));
     if (AM_UNLIKELY(!am_may_wait(am, "ram_request", &rc)))
         return rc;
     return am_request_wait(am, peer, "ram_request", &w, args, data, r);

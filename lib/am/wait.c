@@ -158,11 +158,11 @@ int ram_wait(ram_t am, ram_request_t r, ram_message_t *reply, int flags)
             return am_fail(-ETIMEDOUT,
                            "ram_wait: rank %d has not answered within %d ms; it must call "
                            "ram_serve, and its handler "
-                           "must reply. The request stays valid and can be waited for again",
+                           "must reply; the request stays valid and can be waited for again",
                            out->peer, am->timeout_ms);
         rc = am_wait_readers(am);
         if (rc != 0)
-            return rc;
+            return am_fail_named("ram_wait", rc);
     }
 }
 
@@ -177,7 +177,7 @@ int ram_flush(ram_t am)
         (void)am_fail(R_PENDING, "%llu requests are not answered",
                       (unsigned long long)am->counts.outstanding);
         if (!am_progress_until(am, "ram_flush", &deadline, &rc))
-            return rc;
+            return am_fail_named("ram_flush", rc);
     }
     rc = am->lost;
     am->lost = 0;
