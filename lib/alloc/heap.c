@@ -34,20 +34,25 @@ int heap_config_check(const struct heap_config *cfg, struct error *err)
     const uint32_t unit = cfg->unit_size;
 
     if (unit == 0 || unit > UNIT_MAX || (unit & (unit - 1)) != 0)
-        error_note(err, "unit_bytes is %u; it must be a power of two from 1 to %u", unit, UNIT_MAX);
+        error_note(err,
+                   "unit_bytes is %u; it must be 0 (the default) or a power of two from 1 to %u",
+                   unit, UNIT_MAX);
     else if (cfg->bytes == 0)
         error_note(err, "bytes is 0; it must be at least 1");
     else if (cfg->bytes > UNITS_MAX * unit)
         error_note(err,
-                   "bytes is %llu; with units of %u bytes it must be at most %llu (2^31 units)",
+                   "bytes is %llu; with units of %u bytes it must be at most %llu (2^31 units): "
+                   "make unit_bytes larger",
                    (unsigned long long)cfg->bytes, unit, (unsigned long long)(UNITS_MAX * unit));
     else if (((uintptr_t)cfg->base & (unit - 1)) != 0)
-        error_note(err, "the buffer at %p is not aligned to a unit of %u bytes", cfg->base, unit);
+        error_note(err, "buffer is %p; it must be aligned to unit_bytes, %u", cfg->base, unit);
     else if ((uintptr_t)cfg->base > UINTPTR_MAX - cfg->bytes)
-        error_note(err, "the buffer at %p of %llu bytes exceeds the address space", cfg->base,
-                   (unsigned long long)cfg->bytes);
+        error_note(err, "buffer is %p and bytes is %llu; together they exceed the address space",
+                   cfg->base, (unsigned long long)cfg->bytes);
     else if ((size_t)cfg->algorithm >= sizeof(heap_fits) / sizeof(heap_fits[0]))
-        error_note(err, "heuristic is %d; it must be one of RMALLOC_NEXT_FIT to RMALLOC_RANDOM_FIT",
+        error_note(err,
+                   "heuristic is %d; it must be RMALLOC_FIT_DEFAULT, or RMALLOC_NEXT_FIT to "
+                   "RMALLOC_RANDOM_FIT",
                    (int)cfg->algorithm);
     else
         return 0;
@@ -254,7 +259,8 @@ static int heap_check_segments(const struct heap *h, struct error *err)
         const uint64_t length = s->end - s->begin;
 
         if (s->begin != begin || s->end <= s->begin || s->number != number++)
-            return broken(err, "segment %u does not begin at %llu", s->number,
+            return broken(err, "segment %u is from %llu to %llu; it must begin at %llu", s->number,
+                          (unsigned long long)s->begin, (unsigned long long)s->end,
                           (unsigned long long)begin);
         begin = heap_whole_units(h, s->end);
         bytes += length;

@@ -148,8 +148,9 @@ static int next_fit_check_arena(const struct heap *h, const struct segment *s, s
         t->in_use += next_fit_waits(d) ? 0 : block_bytes(h, d);
         if (d == gap &&
             (d->offset + block_bytes(h, d) != s->end || d == last || d->next->offset != s->begin))
-            return broken(err, "the gap at %llu is not at the end of the segment",
-                          (unsigned long long)d->offset);
+            return broken(
+                err, "the gap at %llu is not the last block of its segment, which ends at %llu",
+                (unsigned long long)d->offset, (unsigned long long)s->end);
     }
     if (prev != edge) {
         if (next_fit_waits(next_fit_first(s)) || next_fit_waits(prev))
@@ -172,7 +173,9 @@ int next_fit_check(const struct heap *h, struct error *err, uint32_t *descriptor
     int error;
 
     if (h->zero != h->at->zero)
-        return broken(err, "the heap is not in its current segment");
+        return broken(err,
+                      "the memory of the heap is mapped at %llx, and its current segment at %llx",
+                      (unsigned long long)h->zero, (unsigned long long)h->at->zero);
     for (const struct segment *s = &h->first; s != NULL; s = s->next) {
         error = next_fit_check_arena(h, s, &t, err);
         if (error != 0)

@@ -2,9 +2,9 @@
 /*
  * size_class.h: classes of sizes, and a set of classes that is searched by two bit scans.
  *
- * Classes are exact up to 15 units, and eight to the octave beyond: class_of() ascends, and within
+ * Classes are exact up to 15 units, and eight to the octave beyond: size_class() ascends, and within
  * a class no size is more than an eighth above another. There are SIZE_CLASSES for sizes up to 2^32
- * - 1; a range of n units needs those up to class_of(n).
+ * - 1; a range of n units needs those up to size_class(n).
  */
 #ifndef ALLOC_SIZE_CLASS_H
 #define ALLOC_SIZE_CLASS_H

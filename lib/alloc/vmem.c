@@ -123,15 +123,15 @@ static inline bool vmem_owned(const struct heap *h, const struct rdesc *d)
 static const char *vmem_misuse(const struct heap *h, const struct rdesc *d)
 {
     if (h == NULL)
-        return "the allocator is NULL";
+        return "vmem is NULL";
     if (d == NULL)
-        return "the descriptor is ADDR_NULL";
+        return "d is ADDR_NULL";
     if (vmem_debugging() && !desc_pool_holds(&h->pool, d))
-        return "the argument is no descriptor of this allocator";
+        return "d is no descriptor of this allocator";
     if (d->state != DESC_OWNED)
-        return "the descriptor has been freed";
+        return "d has been freed already";
     if (d->owner != h->owner)
-        return "the descriptor belongs to another allocator or to a pipe";
+        return "d belongs to another allocator or to a pipe";
     return NULL;
 }
 

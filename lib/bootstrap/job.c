@@ -104,8 +104,8 @@ int job_publish(const void *card, size_t bytes, int64_t deadline, struct error *
     if (job.ops == NULL)
         return error_set(err, -ENOTCONN, "the job is not open");
     if (bytes > JOB_CARD_MAX)
-        return error_set(err, -EMSGSIZE, "the business card has %zu bytes, more than %d", bytes,
-                         JOB_CARD_MAX);
+        return error_set(err, -EMSGSIZE, "the business card has %zu bytes; at most %d are possible",
+                         bytes, JOB_CARD_MAX);
     return job.ops->publish(card, bytes, deadline, err);
 }
 

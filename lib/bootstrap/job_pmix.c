@@ -85,7 +85,7 @@ static int pmix_open(int *rank, int *size, int64_t deadline, struct error *err)
                              : "");
     if (pmix_job_number(PMIX_JOB_SIZE, &ranks) != 0 || ranks < 1 ||
         pmix.self.rank >= (pmix_rank_t)ranks) {
-        error_note(err, "the PMIx launcher does not report how many processes the job has (%s)",
+        error_note(err, "the PMIx launcher reports no valid number of processes of the job (%s)",
                    PMIX_JOB_SIZE);
         PMIx_Finalize(NULL, 0);
         return -EPROTO;

@@ -37,15 +37,19 @@ static int tcp_query(struct error *err)
     long rank = setting_number(SET_RANK), size = setting_number(SET_SIZE);
 
     if (!setting_given(SET_RANK) || !setting_given(SET_SIZE))
-        return error_set(err, -ENOENT, "RPIPE_RANK and RPIPE_SIZE are not both set");
+        return error_set(err, -ENOENT,
+                         "RPIPE_RANK is %s, RPIPE_SIZE is %s; set both for every process",
+                         setting_given(SET_RANK) ? "set" : "not set",
+                         setting_given(SET_SIZE) ? "set" : "not set");
     if (size < 1 || rank < 0 || rank >= size)
         return error_set(err, -EINVAL,
-                         "RPIPE_RANK is %ld and RPIPE_SIZE is %ld; ranks count from 0 to size - 1",
+                         "RPIPE_RANK is %ld, RPIPE_SIZE is %ld; the size must be 1 or more, the "
+                         "rank 0 to size - 1",
                          rank, size);
     if (size > 1 && !tcp_split_root(setting_text(SET_ROOT), &parts))
         return error_set(
             err, -EINVAL,
-            "RPIPE_ROOT is \"%s\"; it must be host:port, [address]:port for IPv6, of rank 0",
+            "RPIPE_ROOT is \"%s\"; it must be host:port of rank 0, or [address]:port for IPv6",
             setting_text(SET_ROOT));
     if (size > 1 && *setting_text(SET_SECRET) == '\0')
         return error_set(
@@ -140,7 +144,7 @@ static int tcp_card(int rank, void *card, size_t *bytes, int64_t deadline, struc
 {
     (void)deadline;
     if (tcp_job.table[rank].bytes == 0)
-        return error_set(err, -ENOENT, "the card of rank %d has not come yet", rank);
+        return error_set(err, -ENOENT, "the card of rank %d has not been received yet", rank);
     memcpy(card, tcp_job.table[rank].card, tcp_job.table[rank].bytes);
     *bytes = tcp_job.table[rank].bytes;
     return 0;

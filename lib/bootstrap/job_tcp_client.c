@@ -193,7 +193,8 @@ static int tcp_client_read_answer(struct tcp_job *job, int fd, const struct tcp_
     if (verdict->magic != TCP_VERDICT_MAGIC || verdict->text_bytes > TCP_TEXT_MAX ||
         verdict->code > 0 || verdict->code < -4095)
         return error_set(err, -EPROTO,
-                         "the process that listens at %s:%s (RPIPE_ROOT) is not rank 0 of a job",
+                         "the process that listens at %s:%s (RPIPE_ROOT) is not rank 0 of a job; "
+                         "choose another port",
                          job->host, job->port);
     result = version_agree(tcp_versions(), verdict->versions, "the bootstrap tcp", "rank 0", err);
     if (result < 0)

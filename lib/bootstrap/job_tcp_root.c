@@ -170,15 +170,19 @@ static int tcp_root_client_check(struct gathering *g, const struct tcp_join *joi
     if (version < 0)
         return version;
     if (join->size != (uint32_t)job->size || join->rank == 0 || join->rank >= (uint32_t)job->size)
-        return error_set(err, -EINVAL, "it is rank %u of %u; rank 0 has RPIPE_SIZE %d", join->rank,
-                         join->size, job->size);
+        return error_set(err, -EINVAL,
+                         "it is rank %u of %u; RPIPE_SIZE is %d at rank 0: set the same size, and "
+                         "ranks from 1, for all",
+                         join->rank, join->size, job->size);
     if (g->refusal != NULL) {
         g->refused++;
         return error_set(err, -EMFILE, "%s", g->refusal);
     }
     if (job->table[join->rank].bytes != 0 || join->card_bytes == 0)
-        return error_set(err, -EEXIST, "it is rank %u, which has joined before (RPIPE_RANK)",
-                         join->rank);
+        return error_set(
+            err, -EEXIST,
+            "it is rank %u, which has joined before: give each process another RPIPE_RANK",
+            join->rank);
     return 0;
 }
 
@@ -198,7 +202,8 @@ static void tcp_root_client_received(struct gathering *g, int i)
     if (join.magic != TCP_JOIN_MAGIC || join.bytes < TCP_JOIN_LEAST ||
         join.bytes > TCP_MESSAGE_MAX || join.secret_bytes > TCP_SECRET_MAX ||
         join.card_bytes > JOB_CARD_MAX) {
-        tcp_root_client_warn(g, "it sent no join of this library");
+        tcp_root_client_warn(
+            g, "it sent no join of this library; another program connects to RPIPE_ROOT");
         tcp_root_client_drop(g, i);
         return;
     }
@@ -413,7 +418,8 @@ static int tcp_root_send_table(struct gathering *g, int64_t deadline, struct err
         if (left == 0)
             break;
         if (deadline_passed(deadline)) {
-            error_note(err, "%d ranks have not received the table of ranks in time", left);
+            error_note(err, "%d of %d ranks have not received the table of ranks in time", left,
+                       g->job->size);
             result = -ETIMEDOUT;
             break;
         }

@@ -186,7 +186,7 @@ static int btl_take_named(const char *name, const char *source, int peer, struct
         rc = btl_take(&btl_table[i], peer, &reason);
         if (rc == 0) {
             *taken = &btl_table[i];
-            error_note(err, "%s names it", source);
+            error_note(err, "%s selects it", source);
         } else {
             error_note(err, "%s: %s", name, reason.text);
         }
@@ -268,7 +268,7 @@ int btl_choose(int peer, const char *wanted, const struct btl_ops **ops, struct 
     if (setting_number(SET_BTL) != 0)
         rc = btl_take_named(setting_text(SET_BTL), "RPIPE_BTL", peer, &taken, err);
     else if (wanted != NULL)
-        rc = btl_take_named(wanted, "the configuration (btl)", peer, &taken, err);
+        rc = btl_take_named(wanted, "backend of the configuration", peer, &taken, err);
     else
         rc = btl_take_first(peer, &taken, err);
     if (rc == 0) {
@@ -313,7 +313,7 @@ void btl_progress(void)
 
     for (i = 0; i < ENTRIES; i++) {
         struct btl *btl =
-            __atomic_load_n(&btl_table[i].btl, __ATOMIC_ACQUIRE); /* pairs with open_entry */
+            __atomic_load_n(&btl_table[i].btl, __ATOMIC_ACQUIRE); /* pairs with btl_open_entry */
 
         if (btl != NULL && btl_table[i].ops->progress_all != NULL)
             (void)btl_table[i].ops->progress_all(btl);

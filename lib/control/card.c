@@ -77,9 +77,8 @@ int card_check(struct card *card, const void *blob, size_t bytes, int rank, stru
 
     if (layout_read(&c, sizeof(c), blob, bytes, CARD_LEAST) != 0 || c.magic != CARD_MAGIC)
         return error_set(err, -EPROTO,
-                         "the business card of rank %d, of %zu bytes, is not of "
-                         "this library, or of "
-                         "version 0.1 of it",
+                         "the business card of rank %d, of %zu bytes, is of "
+                         "another library, or of version 0.1: all ranks need the same version",
                          rank, bytes);
     error_note(&other, "rank %d", rank);
     if (version_agree(control_versions(), c.versions, "the control network", other.text, err) < 0)

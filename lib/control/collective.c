@@ -48,7 +48,8 @@ int collect_send(int to, const void *buf, size_t bytes, int64_t deadline, struct
     } else if (result == -ENOTCONN) {
         (void)transfer_abandoned(err);
     } else {
-        error_note(err, "another thread was sending to %s all the time", control_peer_name(to));
+        error_note(err, "another thread was sending to %s until the deadline (RPIPE_TIMEOUT_MS)",
+                   control_peer_name(to));
     }
     transfer_unlock();
     return result;
@@ -70,7 +71,8 @@ int collect_recv(int from, void *buf, size_t bytes, int64_t deadline, struct err
     } else if (result == -ENOTCONN) {
         (void)transfer_abandoned(err);
     } else {
-        error_note(err, "another thread was receiving from %s all the time",
+        error_note(err,
+                   "another thread was receiving from %s until the deadline (RPIPE_TIMEOUT_MS)",
                    control_peer_name(from));
     }
     transfer_unlock();
@@ -154,7 +156,9 @@ static int collective_round_run(const struct operation *c, uint32_t round, const
     if (transfer_pair(send.peer) != NULL && transfer_pair(receive.peer) != NULL)
         result = transfer_run(&send, &receive, c->ends, c->deadline, &culprit, c->err);
     if (result == -EPROTO)
-        error_note(c->err, "%s is in its collective number %u, %s, and this rank in number %u, %s",
+        error_note(c->err,
+                   "%s is in its collective number %u, %s, and this rank in number %u, %s; all "
+                   "ranks must call the same ones in the same order",
                    control_peer_name(receive.peer), receive.head.epoch,
                    collective_kind_names[receive.head.kind], c->epoch,
                    collective_kind_names[c->kind]);
@@ -179,7 +183,9 @@ static int collective_begin(struct operation *c)
         transfer_unlock();
         if (result == -ENOTCONN)
             return transfer_abandoned(c->err);
-        return error_set(c->err, result, "another thread was in a collective all the time");
+        return error_set(
+            c->err, result,
+            "another thread was in a collective until the deadline (RPIPE_TIMEOUT_MS)");
     }
     c->epoch = ++collective.epoch;
     RPIPE_FAILPOINT("collective: begun");

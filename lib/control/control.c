@@ -100,7 +100,8 @@ int control_start(const struct control_hooks *hooks, int64_t deadline, struct er
     int result;
 
     if (control_running())
-        return error_set(err, -EALREADY, "the control network is already running");
+        return error_set(err, -EALREADY,
+                         "the control network is already running; rinit starts it once");
     state_init();
     control.rank = job_rank();
     control.size = job_size();

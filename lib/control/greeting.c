@@ -68,8 +68,7 @@ static int greeting_check(const struct connection *c, const struct wire_frame *f
     if (hello->to != (uint32_t)control.rank || state_peer((int)hello->from) == NULL ||
         hello->from == (uint32_t)control.rank || !cookie_equal(hello->cookie, control.card.cookie))
         return error_set(err, -EACCES,
-                         "it did not show the cookie of this rank: it is not a "
-                         "process of this job");
+                         "its cookie is not that of this rank: it is not a process of this job");
     version = version_agree(control.card.versions, hello->versions, "the control network",
                             control_peer_name((int)hello->from), err);
     if (version < 0)

@@ -234,7 +234,7 @@ static const char *lane_violation(const struct pair *pair, const struct chunk *h
         (payload == 0 && head->total > 0 && head->flags == 0))
         return "it sent a chunk that does not continue the message before";
     if (head->flags != 0 && (payload > 0 || head->offset == 0))
-        return "it cancelled a message that it had not begun";
+        return "it canceled a message that it had not begun";
     if (in->charged - in->taken + lane_charge(payload) > in->window)
         return "it sent more than the window of its lane allows";
     return NULL;

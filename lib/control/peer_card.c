@@ -97,13 +97,13 @@ int control_peer_backends(int peer, uint32_t *backends, bool *same_kernel, struc
     struct error cause = {""};
 
     if (!control_running())
-        return error_set(err, -ENOTCONN, "the control network is not running");
+        return error_set(err, -ENOTCONN, "the control network is not running; call rinit first");
     if (state_peer(peer) == NULL)
         return error_set(err, -ENOENT, "there is no %s; the job has %d ranks",
                          control_peer_name(peer), control.size);
     card = peer == control.rank ? &control.card : peer_card(peer, deadline_in_ms(CARD_MS), &cause);
     if (card == NULL)
-        return error_set(err, -EHOSTUNREACH, "the backends of %s are not known: %s",
+        return error_set(err, -EHOSTUNREACH, "the business card of %s cannot be read: %s",
                          control_peer_name(peer), cause.text);
     *backends = card->backends;
     *same_kernel = card_same_kernel(card, &control.card);

@@ -54,7 +54,7 @@ void transfer_stop(void)
 int transfer_lock(struct error *err)
 {
     if (!control_running())
-        return error_set(err, -ENOTCONN, "the control network is not running; call rinit() first");
+        return error_set(err, -ENOTCONN, "the control network is not running; call rinit first");
     if (control_on_service_thread())
         return error_set(err, -EDEADLK, "the service thread must not wait");
     pthread_mutex_lock(&transfers.lock);
@@ -216,9 +216,11 @@ static int transfer_step(struct transfer *t, bool receives, struct error *err)
     if (result == 0)
         return 0;
     if (result == -EMSGSIZE)
-        return error_set(err, result, "the next message from %s has %llu bytes, not %llu",
-                         control_peer_name(t->peer), (unsigned long long)t->head.total,
-                         (unsigned long long)t->bytes);
+        return error_set(
+            err, result,
+            "the next message from %s has %llu bytes, and this call receives %llu; both must agree",
+            control_peer_name(t->peer), (unsigned long long)t->head.total,
+            (unsigned long long)t->bytes);
     state = control_peer_state(t->peer);
     if (state == 0)
         return error_set(err, result, "a message %s %s: %s", receives ? "from" : "to",

@@ -71,7 +71,8 @@ static int group_check(const struct rgroup *g, enum side role)
     if (!g->open)
         return call_error(NULL, -ENOTCONN, "the group has been closed");
     if (role != 0 && g->role != role)
-        return call_error(NULL, -EBADF, "the members are %s; this call is for a group of %s",
+        return call_error(NULL, -EBADF,
+                          "the members of this group are %s; this call is for a group of %s",
                           g->role == SIDE_WRITER ? "readers" : "writers",
                           role == SIDE_WRITER ? "readers" : "writers");
     return 0;

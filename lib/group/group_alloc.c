@@ -23,7 +23,7 @@ struct group_request {
 static int group_alloc_none_left(struct rgroup *g)
 {
     g->lost = -1;
-    return call_error(NULL, -EPIPE, "none of the %d members is left", g->n);
+    return call_error(NULL, -EPIPE, "all %d members have closed, or are lost", g->n);
 }
 
 static int group_alloc_message(struct group_member *m, struct group_request *r)

@@ -68,7 +68,7 @@ OPERATOR(operator_lor_u64, uint64_t, a != 0 || b != 0)
 #define TYPES (RGROUP_DOUBLE + 1)
 
 static const rgroup_function_t operator_table[OPERATORS][TYPES] = {
-    /* in the order of rredux_type_t: int32, int64, uint32, uint64, float, double */
+    /* in the order of rgroup_type_t: int32, int64, uint32, uint64, float, double */
     [RGROUP_SUM] = {operator_sum_u32, operator_sum_u64, operator_sum_u32, operator_sum_u64,
                     operator_sum_float, operator_sum_double},
     [RGROUP_PROD] = {operator_prod_u32, operator_prod_u64, operator_prod_u32, operator_prod_u64,
@@ -102,7 +102,9 @@ int group_operator(size_t count, rgroup_type_t type, rgroup_op_t op, rgroup_func
         return call_error(NULL, -EINVAL, "op is %d, which is for integers; type is %s", (int)op,
                           type == RGROUP_FLOAT ? "RGROUP_FLOAT" : "RGROUP_DOUBLE");
     if (count > SIZE_MAX / operator_type_bytes[type])
-        return call_error(NULL, -EINVAL, "count is %zu; that is more than memory has bytes", count);
+        return call_error(NULL, -EINVAL, "count is %zu; elements of %zu bytes allow at most %zu",
+                          count, (size_t)operator_type_bytes[type],
+                          SIZE_MAX / operator_type_bytes[type]);
     *function = operator_table[op][type];
     *bytes = count * operator_type_bytes[type];
     return 0;

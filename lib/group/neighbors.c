@@ -27,7 +27,8 @@ static int neighbors_check_entry(const rneighbor_t *list, int i, const rpipe_con
     uint64_t low = cfg->context & CONTEXT_LOW;
 
     if (e->peer < R_NO_PEER)
-        return call_error(NULL, -EINVAL, "list[%d].peer is %d; it must be a rank or R_NO_PEER", i,
+        return call_error(NULL, -EINVAL,
+                          "list[%d].peer is %d; it must be a rank, from 0, or R_NO_PEER", i,
                           e->peer);
     if (e->side >= R_SIDES || e->opposite >= R_SIDES)
         return call_error(NULL, -EINVAL,
@@ -44,10 +45,11 @@ static int neighbors_check_entry(const rneighbor_t *list, int i, const rpipe_con
                           (unsigned long long)CONTEXT_LOW);
     for (int k = 0; k < i && e->peer != R_NO_PEER; k++)
         if (list[k].peer == e->peer && list[k].side == e->side && list[k].opposite == e->opposite)
-            return call_error(NULL, -EINVAL,
-                              "list[%d] and list[%d] have the same peer, side and opposite; set "
-                              "side to distinguish them",
-                              k, i);
+            return call_error(
+                NULL, -EINVAL,
+                "list[%d] and list[%d] have the same peer, %d, side, %u, and opposite, %u; set "
+                "another side in one of them",
+                k, i, e->peer, e->side, e->opposite);
     return 0;
 }
 

@@ -27,7 +27,7 @@ static const struct entry {
     [SET_BOOTSTRAP] = {"RPIPE_BOOTSTRAP", "auto", CHOICE, "auto|pmix|tcp|single", 0, 0,
                        "how the processes of the job find each other"},
     [SET_BTL] = {"RPIPE_BTL", "auto", CHOICE, "auto|shm|verbs|ofi|sim", 0, 0,
-                 "backend of every channel, over its configuration"},
+                 "backend of every pipe, overriding its configuration"},
     [SET_ATOMICS] =
         {"RPIPE_ATOMICS", "auto", CHOICE, "auto|service", 0, 0,
          "how cells of this process are operated on by others; service: by its service thread"},
@@ -147,10 +147,13 @@ static void settings_complain(const struct entry *e, const char *text, struct er
     if (e->kind == CHOICE)
         error_note(err, "%s is \"%.60s\"; it must be one of %s", e->name, text, e->words);
     else if (e->kind == TEXT)
-        error_note(err, "%s is longer than 255 characters", e->name);
+        error_note(err, "%s has %zu characters; at most 255 are possible", e->name, strlen(text));
     else
         error_note(err, "%s is \"%.60s\"; it must be a %s from %ld to %ld", e->name, text,
-                   e->kind == POWER_OF_TWO ? "power of two" : "number", e->least, e->most);
+                   e->kind == POWER_OF_TWO ? "power of two"
+                   : e->kind == REAL       ? "number"
+                                           : "whole number",
+                   e->least, e->most);
 }
 
 int settings_load(struct error *err)

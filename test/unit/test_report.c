@@ -168,14 +168,14 @@ static void table(void **state)
     text = output_of("RPIPE_STATS", "1", 2, &none);
     has(text, "rmalloc: rank 0 of 1, pid ");
     has(text, "0>0.0 w shm");
-    assert_null(strstr(text, "more channels were open"));
+    assert_null(strstr(text, "more ends were open"));
     text = output_of("RPIPE_STATS", "1", 4, &none); /* eight ends */
-    has(text, ": 8 channels in ");
-    has(text, "more channels were open; RPIPE_STATS=json reports each");
+    has(text, ": 8 ends in ");
+    has(text, "more ends were open; RPIPE_STATS=json reports each");
     assert_string_equal(output_of("RPIPE_STATS", "0", 1, &none), "");
     assert_string_equal(output_of("RPIPE_STATS", "", 1, &none), "");
     text = output_of("RPIPE_STATS", "1", 0, &none);
-    has(text, ": 0 channels in ");
+    has(text, ": 0 ends in ");
 }
 
 static void json(void **state)

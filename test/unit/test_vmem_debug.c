@@ -110,22 +110,22 @@ static void debugging_reports_every_misuse(void **state)
     assert_int_equal(rvmem_free(v, a), 0);
     capture_begin();
     assert_int_equal(rvmem_free(v, a), -EINVAL);
-    assert_printed("rvmem_free: the descriptor has been freed");
+    assert_printed("rvmem_free: d has been freed already");
     capture_begin();
     assert_int_equal(rvmem_free(v, foreign), -EINVAL);
     assert_printed("no descriptor of this allocator");
     capture_begin();
     assert_null(rvmem_mem(v, (raddr_t)(void *)invalid));
-    assert_printed("rvmem_mem: the argument is no descriptor");
+    assert_printed("rvmem_mem: d is no descriptor");
     capture_begin();
     assert_true(rvmem_offset(v, (raddr_t)(void *)8) == UINT64_MAX); /* is not even read */
     assert_printed("rvmem_offset: ");
     capture_begin();
     assert_int_equal(rvmem_size(v, a), 0);
-    assert_printed("rvmem_size: the descriptor has been freed");
+    assert_printed("rvmem_size: d has been freed already");
     capture_begin();
     assert_null(rvmem_mem(v, a));
-    assert_printed("rvmem_mem: the descriptor has been freed");
+    assert_printed("rvmem_mem: d has been freed already");
     capture_begin();
     assert_no_use(v, (raddr_t)(void *)((char *)b + 16));
     assert_printed("no descriptor");

@@ -40,8 +40,8 @@ void deferred_abandon(struct btl_connection *connection)
         if (op != NULL)
             list_append(&btl->stuck, &op->stuck);
         else /* which quarantines the memory of the peer */
-            (void)operation_fail_connection(connection, -ENOBUFS, "connection_close",
-                                            "no operation is free");
+            (void)operation_fail_connection(connection, -ENOBUFS, "closing the connection",
+                                            "no operation is free to flush its writes");
     }
     list_for_each (at, after, &connection->ops) {
         struct ofi_op *op = container_of(at, struct ofi_op, link);

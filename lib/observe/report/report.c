@@ -89,7 +89,7 @@ static void report_print_table(const struct printing *p, const rinfo_row_t *proc
     char head[48];
     int i;
 
-    fprintf(p->to, "rmalloc: rank %d of %d, pid %d: %llu channels in %.3f s\n", process->rank,
+    fprintf(p->to, "rmalloc: rank %d of %d, pid %d: %llu ends in %.3f s\n", process->rank,
             process->ranks, process->pid, (unsigned long long)process->opened,
             (double)process->age_ns / 1e9);
     fprintf(p->to, "%-18s %-10s %14s", "counter", "unit", "all");
@@ -110,7 +110,7 @@ static void report_print_table(const struct printing *p, const rinfo_row_t *proc
         fputc('\n', p->to);
     }
     if (end != NULL || report_not_kept != 0)
-        fprintf(p->to, "more channels were open; RPIPE_STATS=json reports each\n");
+        fprintf(p->to, "more ends were open; RPIPE_STATS=json reports each\n");
 }
 
 static void report_print_json(const struct printing *p, const rinfo_row_t *process)
