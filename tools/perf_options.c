@@ -119,7 +119,8 @@ static size_t parse_size(const char *text, char **end, struct argp_state *state)
 static void add_size(struct perf_options *o, size_t size, struct argp_state *state)
 {
     if (o->sizes == PERF_SIZES_MAX)
-        argp_error(state, "--size names more than %d sizes", PERF_SIZES_MAX);
+        argp_error(state, "--size has more than %d sizes; measure them in several runs",
+                   PERF_SIZES_MAX);
     o->size[o->sizes++] = size;
 }
 
@@ -146,10 +147,16 @@ static void parse_sizes(struct perf_options *o, const char *text, struct argp_st
 static int choice(const char *word, const char *const *words, const char *what,
                   struct argp_state *state)
 {
+    char valid[128] = "";
+    size_t used = 0;
+
     for (int i = 0; words[i] != NULL; i++)
         if (strcmp(word, words[i]) == 0)
             return i;
-    argp_error(state, "%s cannot be \"%s\"; see --help", what, word);
+    for (int i = 0; words[i] != NULL && used < sizeof(valid); i++)
+        used += (size_t)snprintf(valid + used, sizeof(valid) - used, "%s%s", i > 0 ? ", " : "",
+                                 words[i]);
+    argp_error(state, "%s is \"%s\"; it must be one of %s", what, word, valid);
     return 0;
 }
 
@@ -258,9 +265,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (o->algorithm != RMALLOC_NEXT_FIT && o->sync == RPIPE_SYNC_BLOCKS &&
             o->sync_name != NULL)
-            argp_error(
-                state,
-                "--sync blocks goes with --algorithm next only; others need tags or channel");
+            argp_error(state, "--sync is blocks, which only --algorithm next can use; set --sync "
+                              "tags or channel");
         if (o->algorithm != RMALLOC_NEXT_FIT && o->sync_name == NULL) {
             o->sync = RPIPE_SYNC_TAGS;
             o->sync_name = "tags";

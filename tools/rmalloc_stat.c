@@ -323,22 +323,22 @@ static int describe(void)
 
 /* ---- options ---- */
 
-static double number(struct argp_state *state, const char *text, double least)
+static double number(struct argp_state *state, const char *what, const char *text, double least)
 {
     char *end;
     double value = strtod(text, &end);
 
     if (*text == '\0' || *end != '\0' || !(value >= least) || value > 1e9)
-        argp_error(state, "\"%s\" is not a number of at least %g", text, least);
+        argp_error(state, "%s is \"%s\"; it must be a number from %g to 1e9", what, text, least);
     return value;
 }
 
-static long whole(struct argp_state *state, const char *text)
+static long whole(struct argp_state *state, const char *what, const char *text)
 {
-    double value = number(state, text, 1);
+    double value = number(state, what, text, 1);
 
     if (value != (double)(long)value)
-        argp_error(state, "\"%s\" is not an integer", text);
+        argp_error(state, "%s is \"%s\"; it must be a whole number", what, text);
     return (long)value;
 }
 
@@ -356,13 +356,16 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         if (state->arg_num == 0)
-            option.pid = (int)whole(state, arg);
+            option.pid = (int)whole(state, "PID", arg);
         else if (state->arg_num == 1)
-            option.interval = number(state, arg, 0.001);
+            option.interval = number(state, "INTERVAL (s)", arg, 0.001);
         else if (state->arg_num == 2)
-            option.count = whole(state, arg);
+            option.count = whole(state, "COUNT", arg);
         else
-            argp_error(state, "\"%s\" is one argument too many", arg);
+            argp_error(
+                state,
+                "\"%s\" is one argument too many; at most PID, INTERVAL and COUNT are possible",
+                arg);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -370,8 +373,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option option_table[] = {
-    {"all", 'a', NULL, 0, "Also counters that are 0; without PID: also channels that do not wait",
-     0},
+    {"all", 'a', NULL, 0, "Also counters that are 0; without PID: also pipes that do not wait", 0},
     {"counters", 'c', NULL, 0, "Lists all counters with their meaning and exits", 0},
     {"json", 'j', NULL, 0, "JSON output, one object for each snapshot", 0},
     {NULL, 0, NULL, 0, NULL, 0},

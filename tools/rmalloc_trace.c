@@ -266,7 +266,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         state->next = state->argc;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "no FILE is given");
+        argp_error(state, "no FILE is given; name the files that RPIPE_TRACE has written");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
