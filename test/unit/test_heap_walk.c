@@ -145,10 +145,10 @@ static void the_check_sees_damage(void **state)
     DAMAGE(d->whose, desc_owned_by(h->owner + 1), "owner");
     DAMAGE(d->offset, d->offset + 1, "aligned");
     DAMAGE(d->offset, d->offset + UNIT, "begins at");
-    DAMAGE(d->offset, h->bytes, "beyond");
+    DAMAGE(d->offset, h->bytes, "outside");
     DAMAGE(d->units, 0, "empty");
     DAMAGE(d->units, d->units + 1, "begins at");
-    DAMAGE(d->units, 1u << 30, "beyond");
+    DAMAGE(d->units, 1u << 30, "outside");
     DAMAGE(d->size, d->size + 1, "holds");
     DAMAGE(d->mem, h, "memory");
     DAMAGE(d->prev, b, "torn");

@@ -210,7 +210,7 @@ static void the_check_sees_damage(void **state)
         DAMAGE(c->offset, c->offset + 1, "begins at");
         DAMAGE(b->units, 0, "empty");
         DAMAGE(b->units, 3, "index");
-        DAMAGE(e->units, 30, "beyond");
+        DAMAGE(e->units, 30, "outside");
         DAMAGE(e->units, 3, "begins at");
         DAMAGE(c->size, c->size + 1, "holds");
         DAMAGE(c->mem, h, "memory");
