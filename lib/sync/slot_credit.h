@@ -3,7 +3,7 @@
  * slot_credit.h: how many messages the writer may still send before it has to read the reader's credit line again.
  *
  * `slots_read` of the credit line only grows, up to the messages sent. Messages are counted; a count may begin anywhere and wraps
- * modulo 2^64, so that all comparisons are of differences.
+ * modulo 2^64, so that all comparisons of what the peer stores are of differences.
  *
  * Invariant: read <= sent <= limit, where read = limit - slots; and look_at <= limit.
  */

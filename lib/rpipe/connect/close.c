@@ -123,7 +123,6 @@ void close_post_locked(struct rch *ch, uint64_t final)
 void close_set_closed_locked(struct rch *ch)
 {
     event_close(ch);
-    counter_retire(ch);
     atomic_fetch_or_explicit(&ch->state, STATE_CLOSED, memory_order_acq_rel);
     if (ch->end.rendezvous != NULL && !list_empty(&ch->end.rendezvous->handshakes))
         rendezvous_arrived(); /* rpipe_pending: the next incarnation can be opened now */
@@ -224,6 +223,15 @@ static int close_drained_attempt(struct rch *ch, void *since)
     return rc != 0 ? rc : close_attempt(ch, &deferred);
 }
 
+/* The counters are complete: the wait of this call is among them. */
+static void close_retire(struct rch *ch)
+{
+    rendezvous_lock();
+    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_CLOSED) != 0)
+        counter_retire(ch);
+    rendezvous_unlock();
+}
+
 static int close_checked(struct rch *ch, bool force)
 {
     static const struct awaited awaited = {"proof that everything has arrived", 0};
@@ -248,6 +256,7 @@ static int close_checked(struct rch *ch, bool force)
 
         rc = call_once(ch, close_attempt, &deferred);
     }
+    close_retire(ch);
     if (atomic_fetch_sub_explicit(&ch->users, 1, memory_order_seq_cst) == 1)
         end_release_if_done(ch);
     trace_end(row, 0, 0, rc);

@@ -83,9 +83,11 @@ static int open_prepare(struct rch *ch, const struct pipe_config *cfg, struct er
         return 0;
     }
     rc = end_size(ch, err);
-    if (rc != 0 && control_peer_state(ch->peer) != 0)
-        rc = 0; /* no memory can be offered to a peer that is gone; the calls that need it fail */
-    return rc;
+    if (rc == 0 || control_peer_state(ch->peer) == 0)
+        return rc;
+    if (ch->path == NULL)
+        path_none(ch);
+    return 0; /* no memory can be offered to a peer that is gone; the calls that need it fail */
 }
 
 int end_open(rch_t *ch, const struct pipe_config *resolved)

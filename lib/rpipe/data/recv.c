@@ -7,6 +7,7 @@
  */
 #include "rpipe/data/attempt.h"
 #include "rpipe/data/copy_small.h"
+#include "rpipe/end/job_state.h"
 #include "rpipe/end/path.h"
 #include "rpipe/data/violation.h"
 
@@ -113,7 +114,7 @@ static NOINLINE int recv_block(struct rch *ch, void *buf, size_t room, size_t *b
         rc = rmalloc_free(ch, a.read.d);
     } else { /* the peer has changed it in between */
         call_enter(&call, "rrecv");
-        rc = call_end(&call, recv_take(ch, &a));
+        rc = call_end(&call, calls_ended() ? job_check() : recv_take(ch, &a));
     }
     if (rc == 0 && bytes != NULL)
         *bytes = a.size;
