@@ -485,16 +485,18 @@ static int cells_settled(struct rch *ch)
 
     if (c == NULL || config_side(&ch->cfg) == SIDE_READER)
         return 0;
-    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_PEER_CLOSED) != 0)
+    /* a device completes what it was given also after the other end was closed, and accesses the cells until then */
+    if (c->way == CELLS_DEVICE && cells_pending(c))
+        return ch->ops->progress(remote_connection(ch)) != 0 ? -EIO
+               : cells_pending(c)                            ? R_PENDING
+                                                             : 0;
+    if (c->way != CELLS_SERVICE ||
+        (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_PEER_CLOSED) != 0)
         return 0; /* no answer comes any more */
-    if (c->way == CELLS_SERVICE)
-        return atomic_load_explicit(&c->answered, memory_order_acquire) ==
-                       atomic_load_explicit(&c->asked, memory_order_relaxed)
-                   ? 0
-                   : R_PENDING;
-    if (c->way != CELLS_DEVICE || !cells_pending(c))
-        return 0;
-    return ch->ops->progress(remote_connection(ch)) != 0 ? -EIO : cells_pending(c) ? R_PENDING : 0;
+    return atomic_load_explicit(&c->answered, memory_order_acquire) ==
+                   atomic_load_explicit(&c->asked, memory_order_relaxed)
+               ? 0
+               : R_PENDING;
 }
 
 const struct end_feature cells_feature = {.name = "cells",

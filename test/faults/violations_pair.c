@@ -24,6 +24,7 @@ void violations_begin(uint64_t *random)
         snprintf(seed, sizeof(seed), "%llu", (unsigned long long)random_draw(random) >> 1);
         setenv("RPIPE_BTL", "sim", 1);
         setenv("RPIPE_SIM_SEED", seed, 1);
+        setenv("RPIPE_SIM_MODE", "byzantine", 1);
     }
     CHECK(NULL, rinit(NULL, NULL) == 0);
     bystander = pair_open(RPIPE_PUT);

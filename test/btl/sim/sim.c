@@ -149,6 +149,7 @@ static int sim_open(const struct btl_host *host, struct btl **out, struct error 
     btl->lazy = word_given(mode, "lazy");
     btl->scribble = word_given(mode, "scribble");
     btl->incoherent = word_given(mode, "incoherent");
+    btl->byzantine = word_given(mode, "byzantine");
     btl->atomics = atomics_given();
     btl->fail_at = strtoull(environment("RPIPE_SIM_FAIL"), NULL, 0);
     btl->break_at = strtoull(environment("RPIPE_SIM_BREAK"), NULL, 0);

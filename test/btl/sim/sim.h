@@ -11,7 +11,8 @@
  *   RPIPE_SIM_SEED=N       what is drawn
  *   RPIPE_SIM_MODE=words   calm: nothing waits, and nothing is refused without need; order: one operation of a line after the other;
  *                          lazy: progress does nothing, only the service thread; target: sets BTL_TARGET_PROGRESS; scribble:
- *                          what a get will overwrite is spoiled at once; incoherent: atomics are not atomic with the processor's
+ *                          what a get will overwrite is spoiled at once; incoherent: atomics are not atomic with the processor's;
+ *                          byzantine: near memory may change early, since a peer that reports what is not so makes this side do it
  *   RPIPE_SIM_ATOMICS=all|cas|none
  *   RPIPE_SIM_FAIL=N       the N-th operation of a connection breaks it
  *   RPIPE_SIM_BREAK=N      the same, after it has been accepted
@@ -72,7 +73,7 @@ struct btl {
     pthread_mutex_t lock;
     struct btl_host host;
     struct sim_draw draw;
-    bool calm, order, lazy, scribble, incoherent;
+    bool calm, order, lazy, scribble, incoherent, byzantine;
     uint32_t atomics;
     uint64_t fail_at, break_at;
     int error; /* of both */
