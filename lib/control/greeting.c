@@ -94,7 +94,7 @@ static bool greeting_fits_card(const struct wire_hello *hello, const struct card
 static int greeting_accept(struct peer *p, const struct connection *c,
                            const struct wire_hello *hello, int version, struct error *err)
 {
-    const _Atomic uint32_t *word;
+    const _Atomic uint32_t *word = NULL;
     int result, lane;
 
     /* Where no number was left for its descriptor, the end of the peer's sockets reports its

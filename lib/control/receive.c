@@ -28,8 +28,8 @@ static void receive_pause(struct connection *c)
  * connection now. */
 static bool receive_take_frames(struct connection *c)
 {
-    const struct wire_frame *frame;
-    const void *body;
+    const struct wire_frame *frame = NULL;
+    const void *body = NULL;
     struct error err = {""};
     int whole;
 
