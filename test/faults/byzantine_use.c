@@ -188,7 +188,7 @@ static void use_plain(rch_t ch, const struct plan *p, uint64_t *random)
     raddr_t held[HELD] = {ADDR_NULL};
     int calls = (int)(random_draw(random) % 60), rc;
     rregion_t region = NULL;
-    struct pipe_counts stats;
+    struct pipe_counts stats = {0};
 
     (void)rset_timeout(ch, 50);
     rc = rwait(ch);

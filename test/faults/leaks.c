@@ -228,7 +228,7 @@ static void limit_address_space(rlim_t bytes)
 static void writer_grows(rch_t ch)
 {
     int64_t patience = deadline_in_ms(PATIENCE_MS);
-    struct pipe_counts st;
+    struct pipe_counts st = {0};
     raddr_t d;
     int i;
 
@@ -252,7 +252,7 @@ static void writer_grows(rch_t ch)
 
 static void reader_grows(rch_t ch)
 {
-    struct pipe_counts st;
+    struct pipe_counts st = {0};
     size_t size;
     raddr_t d;
 

@@ -77,7 +77,7 @@ static void swap_around(rcells_t c)
 int main(int argc, char **argv)
 {
     rcells_t *passive, *active, master = NULL;
-    struct pipe_transport t;
+    struct pipe_transport t = {0};
     int i;
 
     mp_begin(argc, argv, 1);

@@ -44,7 +44,7 @@ static void refused(rch_t ch, bool writer, const char *mine, const char *his, co
 {
     raddr_t d = ADDR_NULL;
     size_t size = 77;
-    struct pipe_counts st;
+    struct pipe_counts st = {0};
     int ready = 7;
 
     for (int again = 0; again < 2; again++) {

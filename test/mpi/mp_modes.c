@@ -90,7 +90,7 @@ static void tell_end(const char *which, const struct stream *s, rch_t ch, uint64
                      uint64_t until)
 {
     const rpipe_config_t *c = &s->cfg;
-    struct pipe_counts st;
+    struct pipe_counts st = {0};
 
     fprintf(stderr,
             "rank %d: %s of %d>%d, seed=%llu only=%llu: %s algorithm %d sync %d watermark %d queue "
@@ -394,7 +394,7 @@ static void fill_and_empty(void)
 static void at_rest(void)
 {
     const struct stream *s = writer.s;
-    struct pipe_counts w, r;
+    struct pipe_counts w = {0}, r = {0};
     double began = now_ms();
 
     CHECK_OK(NULL, network_barrier());
@@ -419,7 +419,7 @@ static void at_rest(void)
 static void run(uint64_t number)
 {
     struct stream out, in;
-    struct pipe_counts st;
+    struct pipe_counts st = {0};
     uint64_t phase;
     raddr_t d;
 

@@ -27,7 +27,7 @@ int main(int argc, char **argv)
     static const char *const libraries[] = {"libfabric", "libibverbs", "librdmacm", "btl_ofi",
                                             "btl_verbs"};
     bool there[sizeof(libraries) / sizeof(libraries[0])], at_once;
-    struct pipe_transport transport;
+    struct pipe_transport transport = {0};
     rch_t w, r;
 
     mp_begin(argc, argv, 1);

@@ -50,7 +50,7 @@ static void stream(int writer, uint32_t ctx, rpipe_op_t op, uint64_t heap, uint3
 {
     rch_t ch = open_end(mp_rank == writer, ctx, op, heap, slots);
     uint64_t state = ctx;
-    struct pipe_counts st;
+    struct pipe_counts st = {0};
     raddr_t d;
 
     if (mp_rank == writer) {

@@ -47,7 +47,7 @@ static void halves(struct ends *e)
     rregion_t from = region_of(e->w, out, sizeof(out)), into = region_of(e->r, in, sizeof(in));
     int word[2] = {1, 1};
     uint64_t direct = 0;
-    struct pipe_transport t;
+    struct pipe_transport t = {0};
     size_t got = 0;
 
     for (uint64_t i = 0; i < messages + 1; i++) {

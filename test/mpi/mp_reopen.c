@@ -42,7 +42,7 @@ static uint64_t key_of(int writer, uint32_t ctx, uint32_t number, uint64_t i)
 static void write_life(int to, uint32_t ctx, uint32_t number)
 {
     struct liveness l = draw(mp_rank, ctx, number);
-    struct pipe_counts st;
+    struct pipe_counts st = {0};
     rch_t ch;
     uint64_t i;
 
@@ -79,7 +79,7 @@ static void write_life(int to, uint32_t ctx, uint32_t number)
 static void read_life(int from, uint32_t ctx, uint32_t number)
 {
     struct liveness l = draw(from, ctx, number);
-    struct pipe_counts st;
+    struct pipe_counts st = {0};
     raddr_t d;
     rch_t ch;
 

@@ -357,7 +357,7 @@ static void idle(struct worker *w)
 static void stuck(const struct worker *w)
 {
     rpipe_config_t cfg;
-    struct pipe_counts st;
+    struct pipe_counts st = {0};
     int i;
 
     for (i = 0; i < w->ends; i++) {

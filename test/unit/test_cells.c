@@ -103,7 +103,7 @@ static void test_fire_and_forget(void **state)
 /* The passive end's own calls: where they are refused the error message has the cure. */
 static void test_passive_end(void **state)
 {
-    struct pipe_transport t;
+    struct pipe_transport t = {0};
     uint64_t old = 7;
     struct cells p;
     int rc;

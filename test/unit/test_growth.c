@@ -45,7 +45,7 @@ static void to_the_limit(const struct mode *m)
     static const size_t segments[] = {4096, 2048, 1024, 1024};
     raddr_t held[N], whole[4], d = ANY_RADDR;
     uint64_t order[N];
-    struct pipe_counts st;
+    struct pipe_counts st = {0};
     struct pair p;
 
     open_growing(&p, m, 1024, 8192 + 63, 200); /* the limit counts in whole units */
@@ -196,7 +196,7 @@ static void descriptors(const struct mode *m)
 static void larger_than_any_segment(const struct mode *m)
 {
     raddr_t a, b, d = ANY_RADDR;
-    struct pipe_counts st;
+    struct pipe_counts st = {0};
     struct pair p;
 
     for (int nb = 0; nb < 2; nb++) {
@@ -497,7 +497,7 @@ static void test_refused(void **unused)
     limit_files(1 << 18);
     start = now_ms();
     for (size_t i = 0; i < MODES; i++) {
-        struct pipe_counts st;
+        struct pipe_counts st = {0};
         int rc;
 
         now = &modes[i];

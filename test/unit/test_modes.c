@@ -12,7 +12,7 @@
 /* the writer holds nothing unsent, the reader has freed all: all of the heap is there, and the counters agree */
 static void whole_heap(const struct pair *p, size_t bytes)
 {
-    struct pipe_counts w, r;
+    struct pipe_counts w = {0}, r = {0};
     raddr_t d = ANY_RADDR;
 
     CHECK_OK(p->w, rmalloc_nb(p->w, bytes, &d));

@@ -141,7 +141,7 @@ static void of_a_channel(const char *name, rch_t ch, uint64_t expected)
 static void like_statistics(void **state)
 {
     rch_t w = open_end(true), r = open_end(false);
-    struct pipe_counts ws, rs;
+    struct pipe_counts ws = {0}, rs = {0};
     raddr_t d;
 
     (void)state;

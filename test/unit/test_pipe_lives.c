@@ -14,7 +14,7 @@ static void test_eof(void **state)
     struct pair p;
     raddr_t d = ANY_RADDR, first;
     size_t size = 77;
-    struct pipe_counts st;
+    struct pipe_counts st = {0};
     int fd_ready;
 
     pair_open(&p, op_of(state), 4096);
@@ -67,7 +67,7 @@ static void test_reader_closes(void **state)
 {
     rpipe_config_t cfg = pair_config(op_of(state), 65536);
     struct pair p;
-    struct pipe_counts st;
+    struct pipe_counts st = {0};
     raddr_t d, held;
 
     cfg.slots = 8;
@@ -98,7 +98,7 @@ static void test_reader_closes(void **state)
 static void test_reopen(void **state)
 {
     rpipe_config_t cfg = pair_config(op_of(state), 4096);
-    struct pipe_counts st;
+    struct pipe_counts st = {0};
     struct pair p;
 
     for (uint32_t i = 1; i <= 200; i++) {

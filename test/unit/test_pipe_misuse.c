@@ -14,7 +14,7 @@ static void all_refused(int code, rch_t ch, raddr_t d)
 {
     raddr_t out = ANY_RADDR;
     size_t size = 77;
-    struct pipe_counts st, st_before;
+    struct pipe_counts st = {0}, st_before = {0};
     int ready = 7;
 
     memset(&st, 0x5a, sizeof(st));
@@ -174,7 +174,7 @@ static void test_stale(void **state)
 {
     static const size_t sizes[] = {0, 40, 41, 1000};
     struct pair p;
-    struct pipe_counts st;
+    struct pipe_counts st = {0};
 
     pair_open(&p, op_of(state), 4096);
     not_owned(p.w, ADDR_NULL, true);

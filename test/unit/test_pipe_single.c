@@ -295,7 +295,7 @@ static void test_inline_max(void **state)
     for (size_t g = 0; g < sizeof(given) / sizeof(*given); g++) {
         uint32_t limit = given[g] < 0 ? 0 : given[g] == 0 ? 40 : (uint32_t)given[g];
         rpipe_config_t cfg = pair_config(op_of(state), 4096);
-        struct pipe_counts w, r;
+        struct pipe_counts w = {0}, r = {0};
         struct pair p;
 
         cfg.inline_max = given[g];
@@ -315,7 +315,7 @@ static void test_inline_max(void **state)
 static void test_stats(void **state)
 {
     rpipe_config_t cfg = pair_config(op_of(state), 64 * 64 + 1);
-    struct pipe_counts w, r;
+    struct pipe_counts w = {0}, r = {0};
     struct pair p;
     raddr_t unsent, a, b, none;
 

@@ -142,7 +142,7 @@ static void test_without_waiting(void **state)
 static void test_no_descriptor(void **state)
 {
     rpipe_config_t cfg = pair_config(op_of(state), HEAP);
-    struct pipe_counts w;
+    struct pipe_counts w = {0};
     raddr_t mine, his, d;
     struct pair p;
 

@@ -123,7 +123,7 @@ static void test_backends(void **state)
 static void test_before_rinit(void **state)
 {
     char byte = 0, all[4] = {0};
-    struct pipe_counts st;
+    struct pipe_counts st = {0};
     raddr_t d = ADDR_NULL;
     size_t size = 5;
     int ready = 7;
@@ -393,7 +393,7 @@ static int in_force(const char *name, const char *value)
 {
     rpipe_config_t cfg = pair_reader(pair_config(RPIPE_PUT, 4096));
     double begun, passed;
-    struct pipe_counts st;
+    struct pipe_counts st = {0};
     raddr_t d;
     rch_t ch;
 

@@ -51,7 +51,7 @@ static size_t size_of(uint64_t i)
 /* one message after the other, by every call that sends one */
 static void kinds(const struct mode *m)
 {
-    struct pipe_counts w, r;
+    struct pipe_counts w = {0}, r = {0};
     struct pair p;
     uint64_t bytes = 0, small = 0;
 
@@ -92,7 +92,7 @@ static void ring_full(const struct mode *m)
 {
     struct pair p;
     raddr_t d[64];
-    struct pipe_counts w;
+    struct pipe_counts w = {0};
 
     mode_open(&p, m, HEAP, 0);
     for (size_t i = 0; i < 64; i++)
