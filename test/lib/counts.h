@@ -27,9 +27,11 @@ struct counter_place {
     size_t offset;
 };
 
-static inline int count_all(rch_t ch, const struct counter_place *place, size_t n, void *to)
+/* The description of an end, and its counters at their places in `to`. */
+static inline int count_all(rch_t ch, rinfo_pipe_t *pipe, const struct counter_place *place,
+                            size_t n, void *to)
 {
-    int rc = R_SUCCESS;
+    int rc = rinfo_describe(ch, pipe);
 
     for (size_t i = 0; i < n && rc == R_SUCCESS; i++) {
         uint64_t value = 0;
@@ -59,10 +61,8 @@ static inline int pipe_counts(rch_t ch, struct pipe_counts *counts)
 #undef COUNT_OF
     struct pipe_counts found = {0};
     rinfo_pipe_t pipe;
-    int rc = rinfo_describe(ch, &pipe);
+    int rc = count_all(ch, &pipe, place, sizeof(place) / sizeof(place[0]), &found);
 
-    if (rc == R_SUCCESS)
-        rc = count_all(ch, place, sizeof(place) / sizeof(place[0]), &found);
     if (rc != R_SUCCESS)
         return rc;
     found.heap_bytes = pipe.heap_bytes;
@@ -90,10 +90,8 @@ static inline int pipe_transport(rch_t ch, struct pipe_transport *transport)
 #undef PLACE_OF
     struct pipe_transport found = {0};
     rinfo_pipe_t pipe;
-    int rc = rinfo_describe(ch, &pipe);
+    int rc = count_all(ch, &pipe, place, sizeof(place) / sizeof(place[0]), &found);
 
-    if (rc == R_SUCCESS)
-        rc = count_all(ch, place, sizeof(place) / sizeof(place[0]), &found);
     if (rc != R_SUCCESS)
         return rc;
     memcpy(found.backend, pipe.backend, sizeof(found.backend));

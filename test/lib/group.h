@@ -7,26 +7,26 @@
 
 #include <rpipe.h>
 
-static inline int scatter_open(rgroup_t *group, const rpipe_config_t *cfg, const int *peers, int n)
+static inline int group_open_as(rpipe_role_t role, rgroup_t *group, const rpipe_config_t *cfg,
+                                const int *peers, int n)
 {
     rpipe_config_t own;
 
     if (cfg == NULL)
         return rgroup_open(group, NULL, peers, n);
     own = *cfg;
-    own.role = RPIPE_WRITER;
+    own.role = role;
     return rgroup_open(group, &own, peers, n);
+}
+
+static inline int scatter_open(rgroup_t *group, const rpipe_config_t *cfg, const int *peers, int n)
+{
+    return group_open_as(RPIPE_WRITER, group, cfg, peers, n);
 }
 
 static inline int redux_open(rgroup_t *group, const rpipe_config_t *cfg, const int *peers, int n)
 {
-    rpipe_config_t own;
-
-    if (cfg == NULL)
-        return rgroup_open(group, NULL, peers, n);
-    own = *cfg;
-    own.role = RPIPE_READER;
-    return rgroup_open(group, &own, peers, n);
+    return group_open_as(RPIPE_READER, group, cfg, peers, n);
 }
 
 /* One bidirectional connection to cfg->peer. */
