@@ -8,7 +8,7 @@
  * configuration are passed by name, and rread() stores into its second and third argument. They are macros over
  * inline functions with the prefix rthesis_.
  *
- * What the thesis leaves open is decided here: rmalloc() at a reading end gives a placeholder that rread_nb() replaces;
+ * What the thesis leaves open is decided here: rmalloc() at a reading end gives a descriptor without a message, which rread_nb() replaces;
  * rfree() takes a channel or none; rread_mem() at a writing end allocates, as listing 5.2 uses it. The three-parameter
  * rread_nb() of listing 5.3 sets its flag to 1 when a message has arrived, the others to R_SUCCESS or R_PENDING.
  *
@@ -37,7 +37,7 @@ static inline raddr_t rthesis_alloc(rch_t ch, uint64_t size)
     raddr_t d = ADDR_NULL;
 
     if (c != NULL && !c->writer)
-        return RTHESIS_PLACEHOLDER;
+        return RTHESIS_NO_MESSAGE;
     if ((c == NULL || c->cells == NULL) && (d = rmalloc(ch, size)) == ADDR_NULL)
         return ADDR_NULL;
     h = rthesis_hold(ch, d, 0);
@@ -177,7 +177,7 @@ static inline int rthesis_free(raddr_t d)
     struct rthesis_held *h = rthesis_find(d);
     int rc = R_SUCCESS;
 
-    if (d == RTHESIS_PLACEHOLDER)
+    if (d == RTHESIS_NO_MESSAGE)
         return R_SUCCESS;
     if (h == NULL)
         return -EINVAL;

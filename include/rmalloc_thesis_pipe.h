@@ -37,12 +37,12 @@ struct rthesis_held {
 
 __attribute__((weak)) struct {
     char lock;
-    char placeholder;
+    char no_message;
     struct rthesis_channel *channels;
     struct rthesis_held *held;
 } rthesis;
 
-#define RTHESIS_PLACEHOLDER ((raddr_t)(void *)&rthesis.placeholder)
+#define RTHESIS_NO_MESSAGE ((raddr_t)(void *)&rthesis.no_message)
 
 static inline void rthesis_lock(void)
 {

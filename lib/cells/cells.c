@@ -490,9 +490,10 @@ static int cells_settled(struct rch *ch)
         return ch->ops->progress(remote_connection(ch)) != 0 ? -EIO
                : cells_pending(c)                            ? R_PENDING
                                                              : 0;
+    /* answers come from the service thread of a peer that has not closed */
     if (c->way != CELLS_SERVICE ||
         (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_PEER_CLOSED) != 0)
-        return 0; /* no answer comes any more */
+        return 0;
     return atomic_load_explicit(&c->answered, memory_order_acquire) ==
                    atomic_load_explicit(&c->asked, memory_order_relaxed)
                ? 0

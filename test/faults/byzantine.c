@@ -120,8 +120,7 @@ static void behave(rch_t ch, uint64_t *random)
  * With some channels it only stores, with others it sends messages too; and how often it does as it should is another each time: the first
  * violation that can be detected ends the channel.
  */
-static void attack(rch_t ch, const struct round *round, bool speaks, unsigned good,
-                   uint64_t *random)
+static void attack(rch_t ch, const struct round *round, bool sends, unsigned good, uint64_t *random)
 {
     uint64_t x = random_draw(random);
 
@@ -131,7 +130,7 @@ static void attack(rch_t ch, const struct round *round, bool speaks, unsigned go
         behave(ch, random);
     else if (ch->remote != NULL && (x >> 60 & 3) == 0)
         remote_attack(ch, round->wild, random);
-    else if ((x & 15) < 10 || !speaks)
+    else if ((x & 15) < 10 || !sends)
         memory_attack(ch, random);
     else if ((x & 15) < 15 || (x >> 8 & 31) != 0)
         message_attack(ch, random);
@@ -147,7 +146,7 @@ static void attack_all(struct board *board, const struct round *round, uint64_t 
     struct plan p = plan_of(round, k);
     rch_t ch[SHAPE_ENDS];
     unsigned good = 63 & (unsigned)random_draw(random);
-    bool speaks = random_draw(random) % 2 == 0;
+    bool sends = random_draw(random) % 2 == 0;
     int n = 0, i, joined = 0;
 
     for (i = 0; i < plan_ends(&p); i++) {
@@ -157,17 +156,17 @@ static void attack_all(struct board *board, const struct round *round, uint64_t 
             (p.cells ? cells_open(&ch[n], &cfg, !p.victim_writes, NULL) : rpipe(&ch[n], &cfg)) == 0;
     }
     for (i = 0; i < n; i++) {
-        if (speaks && random_draw(random) % 4 == 0)
+        if (sends && random_draw(random) % 4 == 0)
             message_attack(ch[i], random);
         (void)rset_timeout(ch[i], 50);
         joined += rwait(ch[i]) == 0;
     }
     while (n > 0 && joined == n && atomic_load(&board->rank[VICTIM].number) == k &&
            atomic_load(&board->go) == GO_ON)
-        attack(ch[random_draw(random) % (uint64_t)n], round, speaks, good, random);
+        attack(ch[random_draw(random) % (uint64_t)n], round, sends, good, random);
     for (i = 0; i < n; i++) {
         (void)(p.cells ? rcells_close(cells_at(ch[i])) : rclose(ch[i]));
-        if (speaks && random_draw(random) % 4 == 0)
+        if (sends && random_draw(random) % 4 == 0)
             message_attack(ch[i], random);
     }
 }

@@ -201,7 +201,7 @@ static void test_small_places(void)
 
 /* ---- threads that may not be had: they count as processes ---- */
 
-#define NOBODY 65534
+#define UNPRIVILEGED 65534
 
 /* rinit needs one. It reports what is missing, and when it is there the same process can join. */
 static void join_twice(struct board *board, bool (*lift)(void *), void *argument)
@@ -236,7 +236,8 @@ static int few_of_user(int rank, struct board *board, const void *arguments)
 
     (void)rank;
     (void)arguments;
-    if (geteuid() == 0 && (setgroups(0, NULL) != 0 || setgid(NOBODY) != 0 || setuid(NOBODY) != 0))
+    if (geteuid() == 0 &&
+        (setgroups(0, NULL) != 0 || setgid(UNPRIVILEGED) != 0 || setuid(UNPRIVILEGED) != 0))
         return LEFT_OUT;
     if (modules != NULL && access(modules, R_OK | X_OK) != 0)
         return LEFT_OUT;

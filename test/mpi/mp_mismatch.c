@@ -40,7 +40,7 @@ static void says_number(rch_t ch, const char *number)
     REQUIRE(false, "%s is not in the error message \"%s\"", number, rerror(ch));
 }
 
-static void refused(rch_t ch, bool writer, const char *mine, const char *his, const char *field)
+static void refused(rch_t ch, bool writer, const char *mine, const char *theirs, const char *field)
 {
     raddr_t d = ADDR_NULL;
     size_t size = 77;
@@ -52,10 +52,10 @@ static void refused(rch_t ch, bool writer, const char *mine, const char *his, co
         CHECK_ERROR(ch, field);
         if (mine[0] >= '0' && mine[0] <= '9') {
             says_number(ch, mine);
-            says_number(ch, his);
+            says_number(ch, theirs);
         } else {
             CHECK_ERROR(ch, mine);
-            CHECK_ERROR(ch, his);
+            CHECK_ERROR(ch, theirs);
         }
         if (writer) {
             errno = 0;
@@ -70,7 +70,7 @@ static void refused(rch_t ch, bool writer, const char *mine, const char *his, co
             CHECK(ch, ready == 1);
         }
         CHECK(ch, d == ADDR_NULL && size == 77);
-        CHECK_ERROR(ch, his);
+        CHECK_ERROR(ch, theirs);
         CHECK_OK(ch, pipe_counts(ch, &st));
     }
 }
@@ -203,15 +203,15 @@ static void same_role_in_the_log(uint32_t ctx)
 static void other_ctx(uint32_t ctx, rpipe_op_t op)
 {
     rpipe_config_t cfg = config(mp_rank == 0, op, ctx + (uint32_t)mp_rank * 1111);
-    char his[16];
+    char theirs[16];
     rch_t ch;
 
-    snprintf(his, sizeof(his), "%u", ctx + (uint32_t)(1 - mp_rank) * 1111);
+    snprintf(theirs, sizeof(theirs), "%u", ctx + (uint32_t)(1 - mp_rank) * 1111);
     cfg.timeout_ms = 50;
     CHECK_OK(NULL, rpipe(&ch, &cfg));
     CHECK_OK(NULL, network_barrier());
     CHECK_RC(-ETIMEDOUT, ch, rwait(ch));
-    says_number(ch, his);
+    says_number(ch, theirs);
     CHECK_OK(NULL, network_barrier());
     CHECK_OK(ch, rclose(ch));
 }

@@ -125,14 +125,14 @@ static void test_null_outputs(void **state)
 static void test_wrong_end(void **state)
 {
     struct pair p;
-    raddr_t d = ANY_RADDR, mine, his;
+    raddr_t d = ANY_RADDR, mine, theirs;
     size_t size = 77;
     int ready = 7;
 
     pair_open(&p, op_of(state), 4096);
     mine = pair_alloc(&p, 100, 1);
     pair_send(&p, 100, 2);
-    his = pair_receive(&p, 100, 2);
+    theirs = pair_receive(&p, 100, 2);
 
     CHECK_RC(-EBADF, p.w, rread(p.w, &d, &size));
     CHECK_RC(-EBADF, p.w, rread_nb(p.w, &d, &size));
@@ -142,14 +142,14 @@ static void test_wrong_end(void **state)
     CHECK_ERRNO(EBADF, rmalloc(p.r, 1));
     CHECK_ERRNO(EBADF, rmalloc(p.r, 1));
     CHECK_RC(-EBADF, p.r, rmalloc_nb(p.r, 1, &d));
-    CHECK_RC(-EBADF, p.r, rwrite(p.r, his));
-    CHECK_RC(-EBADF, p.r, rwrite_n(p.r, his, 1));
-    CHECK_RC(-EBADF, p.r, rwrite_nb(p.r, his));
+    CHECK_RC(-EBADF, p.r, rwrite(p.r, theirs));
+    CHECK_RC(-EBADF, p.r, rwrite_n(p.r, theirs, 1));
+    CHECK_RC(-EBADF, p.r, rwrite_nb(p.r, theirs));
     CHECK_RC(-EBADF, p.r, rflush(p.r));
     assert_true(d == ANY_RADDR && size == 77 && ready == 7);
 
-    assert_true(pattern_same(rmem(p.r, his), 100, 2));
-    CHECK_OK(p.r, rfree(p.r, his));
+    assert_true(pattern_same(rmem(p.r, theirs), 100, 2));
+    CHECK_OK(p.r, rfree(p.r, theirs));
     CHECK_OK(p.w, rwrite(p.w, mine));
     pair_read_free(&p, 100, 1);
     pair_close(&p);

@@ -74,7 +74,7 @@ static void test_orders(void **state)
 {
     enum { N = 32 };
     rpipe_config_t cfg = pair_config(op_of(state), N * 512);
-    raddr_t mine[N], his[N];
+    raddr_t mine[N], theirs[N];
     struct pair p;
 
     pair_open_with(&p, &cfg);
@@ -95,14 +95,14 @@ static void test_orders(void **state)
         for (size_t i = 0; i < N; i++)
             CHECK_OK(p.w, rwrite(p.w, mine[order[i]]));
         for (size_t i = 0; i < N; i++)
-            his[i] = pair_receive(&p, size[order[i]], round + order[i]);
+            theirs[i] = pair_receive(&p, size[order[i]], round + order[i]);
         for (size_t i = 0; i < N; i++) /* what is held stays as it is, while others are freed */
-            assert_true(pattern_same(rmem(p.r, his[i]), size[order[i]], round + order[i]));
+            assert_true(pattern_same(rmem(p.r, theirs[i]), size[order[i]], round + order[i]));
         for (size_t i = 0; i < N; i++) {
             size_t k = order[(i + round) % N];
 
-            assert_true(pattern_same(rmem(p.r, his[k]), size[order[k]], round + order[k]));
-            CHECK_OK(p.r, rfree(p.r, his[k]));
+            assert_true(pattern_same(rmem(p.r, theirs[k]), size[order[k]], round + order[k]));
+            CHECK_OK(p.r, rfree(p.r, theirs[k]));
         }
     }
     pair_close(&p);

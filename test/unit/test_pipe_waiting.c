@@ -172,7 +172,7 @@ static void test_unjoined(void **state)
 static void test_other_ctx(void **state)
 {
     rpipe_config_t w = pair_writer(pair_config(op_of(state), 1024)), r = pair_reader(w);
-    char mine[16], his[16];
+    char mine[16], theirs[16];
     struct pair p;
 
     w.timeout_ms = r.timeout_ms = 20;
@@ -180,11 +180,11 @@ static void test_other_ctx(void **state)
     r = pair_reader(w);
     r.context = 7654321;
     snprintf(mine, sizeof(mine), "%llu", (unsigned long long)w.context);
-    snprintf(his, sizeof(his), "%llu", (unsigned long long)r.context);
+    snprintf(theirs, sizeof(theirs), "%llu", (unsigned long long)r.context);
     CHECK_OK(NULL, rpipe(&p.w, &w));
     CHECK_OK(NULL, rpipe(&p.r, &r));
     CHECK_RC(-ETIMEDOUT, p.w, rwait(p.w));
-    assert_non_null(strstr(rerror(p.w), his));
+    assert_non_null(strstr(rerror(p.w), theirs));
     CHECK_RC(-ETIMEDOUT, p.r, rwait(p.r));
     assert_non_null(strstr(rerror(p.r), mine));
     pair_close(&p);

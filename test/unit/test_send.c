@@ -143,13 +143,13 @@ static void test_no_descriptor(void **state)
 {
     rpipe_config_t cfg = pair_config(op_of(state), HEAP);
     struct pipe_counts w = {0};
-    raddr_t mine, his, d;
+    raddr_t mine, theirs, d;
     struct pair p;
 
     cfg.max_messages = 1;
     pair_open_with(&p, &cfg);
     pair_send(&p, 10, 1);
-    his = pair_receive(&p, 10, 1);
+    theirs = pair_receive(&p, 10, 1);
     mine = pair_alloc(&p, 10, 2);
     CHECK_RC(-ENOBUFS, p.w, rmalloc_nb(p.w, 8, &d));
     if (getenv("RMALLOC_DEBUG") == NULL && !pair_over_network()) {
@@ -161,7 +161,7 @@ static void test_no_descriptor(void **state)
         assert_int_equal(w.inline_messages, 101);
     }
     CHECK_OK(p.w, rfree(p.w, mine));
-    CHECK_OK(p.r, rfree(p.r, his));
+    CHECK_OK(p.r, rfree(p.r, theirs));
     pair_close(&p);
 }
 

@@ -114,7 +114,7 @@ int sim_line_connect(struct btl_connection *connection, const struct btl_address
         (peer != NULL && (peer->nonce != a.nonce || peer->role == connection->role)))
         sim_die("connection_connect of two lines that are no two ends: %llu and %llu",
                 (unsigned long long)connection->id, (unsigned long long)a.id);
-    if (peer == NULL && btl->defect != DEFECT_CONNECTS_NOBODY &&
+    if (peer == NULL && btl->defect != DEFECT_CONNECTS_ALONE &&
         sim_draw(btl, 2) == 0) { /* at once, or later */
         error_note(err, "line %llu, which this one should connect to, is closed",
                    (unsigned long long)a.id);
@@ -148,7 +148,7 @@ static bool settle(struct btl_connection *connection)
                       (unsigned long long)connection->id);
         return true;
     }
-    if (peer == NULL && btl->defect != DEFECT_CONNECTS_NOBODY) {
+    if (peer == NULL && btl->defect != DEFECT_CONNECTS_ALONE) {
         sim_line_fail(connection, -ECONNREFUSED, "line %llu: the other end, line %llu, is closed",
                       (unsigned long long)connection->id, (unsigned long long)connection->peer);
         return true;
