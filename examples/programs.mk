@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# programs.mk: the examples.
+# programs.mk: the examples; and their sources as an installed program has them, with a Makefile and a CMakeLists.txt that use the
+# installed library.
 
-# examples
+exampledir = $(docdir)/examples
+dist_example_DATA = $(wildcard $(srcdir)/examples/*.[ch] $(srcdir)/examples/*.cc) \
+	examples/CMakeLists.txt examples/Makefile examples/README.md
 
 noinst_PROGRAMS += examples/heat2d
 examples_heat2d_SOURCES = \

@@ -355,6 +355,20 @@ lib_librmalloc_la_LDFLAGS = $(AM_LDFLAGS) -version-info 1:0:0 -Wl,-Bsymbolic-fun
 EXTRA_lib_librmalloc_la_DEPENDENCIES = lib/librmalloc.map
 EXTRA_DIST += lib/librmalloc.map
 
+# The same as one object in an archive. All that the library does not export is local to that object, so that a program that links it
+# statically may use any name. Modules are loaded at run time as with the shared library.
+if HAVE_STATIC
+staticdir = $(libdir)
+static_DATA = lib/librmalloc.a
+endif
+lib/librmalloc.a: $(layers)
+	$(AM_V_AR)rm -f $@ && \
+	$(CC) $(WHOLE_OBJECT) -nostdlib -o lib/librmalloc_static.o -Wl,--whole-archive \
+		$$(for layer in $(layers); do echo "$$layer" | sed 's|^lib/\(.*\)\.la$$|lib/.libs/\1.a|'; done) -Wl,--no-whole-archive && \
+	$(OBJCOPY) --localize-hidden lib/librmalloc_static.o && \
+	$(AR) $(ARFLAGS) $@ lib/librmalloc_static.o
+CLEANFILES += lib/librmalloc.a lib/librmalloc_static.o
+
 # ---- modules: opened at run time, each with a copy of what it needs; all in lib/, where the build tree finds them ----
 
 module_flags = $(AM_LDFLAGS) -module -avoid-version -shared

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# programs.mk: the tools.
+# programs.mk: the tools, and their completion in bash, which is loaded by the name of a tool.
 
-# tools
+completiondir = $(datadir)/bash-completion/completions
+dist_completion_DATA = tools/completion/rmalloc_tools
+install-data-hook:
+	cd "$(DESTDIR)$(completiondir)" && for tool in info perf stat trace; do ln -sf rmalloc_tools rmalloc_$$tool || exit 1; done
+uninstall-hook:
+	cd "$(DESTDIR)$(completiondir)" && rm -f rmalloc_info rmalloc_perf rmalloc_stat rmalloc_trace
 
 bin_PROGRAMS += tools/rmalloc_info tools/rmalloc_perf tools/rmalloc_stat tools/rmalloc_trace
 tools_rmalloc_info_SOURCES = tools/info.h tools/info_peers.c tools/rmalloc_info.c
