@@ -6,6 +6,12 @@
  * client can delay the others. A client that sends a join and is refused gets the
  * reason; one that sends anything else does not.
  *
+ * A client that has not joined is evicted when the table is full, or no descriptor is left, and
+ * another one waits: the oldest first, as soon as it has had `patience_ms`. A rank sends its join
+ * together with its connect(2), so the join is mostly there when the connection is accepted; a rank
+ * that is evicted connects again. The patience is halved after as many evictions as the table has
+ * clients, so that many thousands of silent connections delay the start by about a second.
+ *
  * Every rank keeps its connection, so the job cannot be larger than the descriptors of rank 0
  * allow. When none is left and all clients are ranks, all are refused, those that connect later
  * too, so that they do not wait for their deadlines.
@@ -31,12 +37,14 @@
 
 #define BIND_MS 2000
 #define UNAUTHENTICATED_MAX 1024 /* clients that have not joined, at one time */
+#define PATIENCE_MS 500          /* with an unauthenticated client, while others wait */
+#define PATIENCE_LEAST_MS 20
 #define WARNINGS_MAX 10
 #define REFUSE_MS 10000 /* for the ranks that connect after there are not enough descriptors */
 
 struct client {
     int fd, rank; /* -1: has not joined yet */
-    int64_t deadline;
+    int64_t accepted, deadline;
     size_t bytes; /* received so far; after the gathering: sent so far */
     uint8_t received[TCP_MESSAGE_MAX + TCP_SECRET_MAX + JOB_CARD_MAX];
 };
@@ -47,8 +55,9 @@ struct gathering {
     struct pollfd *polls; /* [0] is the listener, [1 + i] client i */
     int clients, most, joined, warnings;
     int short_of; /* errno of the last accept(2), if it lacked a resource: the listener rests */
-    const char *refusal; /* no rank can join any more, for this reason */
-    int refused;         /* ranks that have been sent it */
+    int patience_ms, evicted; /* clients that were evicted since the patience was halved */
+    const char *refusal;      /* no rank can join any more, for this reason */
+    int refused;              /* ranks that have been sent it */
 };
 
 static bool tcp_root_bind_any_port(int fd, const struct tcp_job *job, int family)
@@ -248,45 +257,108 @@ static void tcp_root_client_readable(struct gathering *g, int i)
     tcp_root_client_received(g, i);
 }
 
+/* The client that has been here longest without having joined; -1: there is none. */
+static int tcp_root_oldest(const struct gathering *g)
+{
+    int i, oldest = -1;
+
+    for (i = 0; i < g->clients; i++)
+        if (g->client[i]->rank < 0 &&
+            (oldest < 0 || g->client[i]->accepted < g->client[oldest]->accepted))
+            oldest = i;
+    return oldest;
+}
+
+static int64_t tcp_root_patience_ends(const struct gathering *g, const struct client *client)
+{
+    return client->accepted + g->patience_ms * NS_PER_MS;
+}
+
+/* Whether it has dropped a client that has not joined in time. */
+static bool tcp_root_evict_oldest(struct gathering *g)
+{
+    int oldest = tcp_root_oldest(g);
+
+    if (oldest < 0 || !deadline_passed(tcp_root_patience_ends(g, g->client[oldest])))
+        return false;
+    if (++g->evicted >= g->clients) {
+        g->evicted = 0;
+        if (g->patience_ms > PATIENCE_LEAST_MS)
+            g->patience_ms /= 2;
+    }
+    tcp_root_client_drop(g, oldest);
+    return true;
+}
+
+static void tcp_root_client_add(struct gathering *g, int fd)
+{
+    struct client *client = calloc(1, sizeof(*client));
+    int one = 1;
+
+    if (client == NULL) {
+        close(fd);
+        return;
+    }
+    fork_fds_add(fd);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    client->fd = fd;
+    client->rank = -1;
+    client->accepted = clock_now();
+    client->deadline = deadline_in_ms(TCP_JOIN_MS);
+    g->polls[1 + g->clients] = (struct pollfd){.fd = fd, .events = POLLIN};
+    g->client[g->clients++] = client;
+}
+
+static bool tcp_root_is_shortage(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
 static void tcp_root_client_accept(struct gathering *g, int listener)
 {
-    int one = 1, fd;
-    struct client *client;
+    int fd;
 
     g->short_of = 0;
-    while (g->clients < g->most) {
+    while (g->clients < g->most || tcp_root_evict_oldest(g)) {
         fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0) {
-            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-                g->short_of = errno; /* a listener stays readable: poll(2) would return at once */
-            return;
+        if (fd >= 0) {
+            g->short_of = 0;
+            tcp_root_client_add(g, fd);
+            continue;
         }
-        client = calloc(1, sizeof(*client));
-        if (client == NULL) {
-            close(fd);
+        /* with a shortage the listener stays readable: poll(2) would return at once */
+        g->short_of = tcp_root_is_shortage(errno) ? errno : 0;
+        if (g->short_of == 0 || !tcp_root_evict_oldest(g))
             return;
-        }
-        fork_fds_add(fd);
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-        client->fd = fd;
-        client->rank = -1;
-        client->deadline = deadline_in_ms(TCP_JOIN_MS);
-        g->polls[1 + g->clients] = (struct pollfd){.fd = fd, .events = POLLIN};
-        g->client[g->clients++] = client;
     }
+}
+
+/* With as many clients as possible, or without descriptors, the next event is the end of a
+ * client's time, not a new client. Sets when it ends. */
+static bool tcp_root_may_accept(const struct gathering *g, int64_t *until)
+{
+    int oldest = g->clients == g->most || g->short_of != 0 ? tcp_root_oldest(g) : -1;
+    int64_t ends;
+
+    if (oldest < 0)
+        return g->clients < g->most && g->short_of == 0;
+    ends = tcp_root_patience_ends(g, g->client[oldest]);
+    if (deadline_passed(ends))
+        return true;
+    if (ends < *until)
+        *until = ends;
+    return false;
 }
 
 /* Receives what has come, and accepts clients. 0 or -errno. */
 static int tcp_root_gather_turn(struct gathering *g, int listener, int64_t deadline)
 {
+    int64_t until = deadline;
+    bool accepts = tcp_root_may_accept(g, &until);
     int i;
 
-    /* With as many clients as possible, or without descriptors, the next event is a deadline,
-     * not a new client. */
-    g->polls[0] = (struct pollfd){.fd = g->clients < g->most && g->short_of == 0 ? listener : -1,
-                                  .events = POLLIN};
-    if (poll(g->polls, (nfds_t)g->clients + 1, deadline_left_ms(deadline, 200)) < 0 &&
-        errno != EINTR)
+    g->polls[0] = (struct pollfd){.fd = accepts ? listener : -1, .events = POLLIN};
+    if (poll(g->polls, (nfds_t)g->clients + 1, deadline_left_ms(until, 200)) < 0 && errno != EINTR)
         return -errno;
     for (i = g->clients - 1; i >= 0;
          i--) { /* backwards: a client that is dropped is replaced by the last */
@@ -431,7 +503,8 @@ static int tcp_root_send_table(struct gathering *g, int64_t deadline, struct err
 
 int tcp_root_gather(struct tcp_job *job, int listener, int64_t deadline, struct error *err)
 {
-    struct gathering g = {.job = job, .most = job->size + UNAUTHENTICATED_MAX};
+    struct gathering g = {
+        .job = job, .most = job->size + UNAUTHENTICATED_MAX, .patience_ms = PATIENCE_MS};
     int i, result = -ENOMEM;
 
     error_note(err, "no memory for %d ranks to join", job->size);

@@ -25,6 +25,7 @@ fault_tests = \
 	test/faults/interrupted_calls \
 	test/faults/failpoint_kill \
 	test/faults/failpoint_stop \
+	test/faults/silent_clients \
 	test/faults/unauthenticated_clients
 check_PROGRAMS += $(fault_tests) test/faults/namespace_rank
 # the layers that have steps (lib/util/failpoint.h), with them
@@ -108,3 +109,4 @@ test_faults_failpoint_kill_LDADD = $(with_steps)
 test_faults_failpoint_stop_SOURCES = test/faults/failpoint_stop.c $(stepped)
 test_faults_failpoint_stop_LDADD = $(with_steps)
 test_faults_unauthenticated_clients_SOURCES = test/faults/unauthenticated_clients.c test/lib/job.c
+test_faults_silent_clients_SOURCES = test/faults/silent_clients.c test/lib/job.c
