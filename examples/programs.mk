@@ -123,6 +123,14 @@ examples_mpi_mpi_work_queue_SOURCES = \
 examples_mpi_mpi_work_queue_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 examples_mpi_mpi_work_queue_LDADD = $(MPI_LIBS)
 
+# pipes inside an MPI program
+if HAVE_MPI
+noinst_PROGRAMS += examples/hybrid
+endif
+examples_hybrid_SOURCES = examples/hybrid.c examples/must.h
+examples_hybrid_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+examples_hybrid_LDADD = $(public) $(MPI_LIBS)
+
 noinst_PROGRAMS += examples/event_loop
 examples_event_loop_SOURCES = examples/event_loop.c examples/must.h
 examples_event_loop_LDADD = $(public)

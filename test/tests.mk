@@ -19,6 +19,7 @@ whole_scripts = \
 	test/exports \
 	test/faults/namespaces \
 	test/fuzz/replay \
+	test/hybrid \
 	test/install \
 	test/layers \
 	test/manual \

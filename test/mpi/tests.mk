@@ -136,6 +136,7 @@ mpi_tests = \
 check_PROGRAMS += $(mpi_programs)
 # MPI and we in one process
 if HAVE_MPI
+mpi_tests += examples/hybrid-2-first.mpi examples/hybrid-3.mpi
 mpi_tests += test/mpi/mp_with_mpi-2-crossed.mpi test/mpi/mp_with_mpi-2-inner.mpi test/mpi/mp_with_mpi-3.mpi
 check_PROGRAMS += test/mpi/mp_with_mpi
 endif
