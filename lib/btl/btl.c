@@ -320,11 +320,23 @@ void btl_progress(void)
     }
 }
 
+void btl_list(uint32_t usable, char *text, size_t bytes)
+{
+    size_t used = 0;
+    int i;
+
+    snprintf(text, bytes, "none");
+    for (i = 0; i < ENTRIES; i++)
+        if ((usable & 1u << i) != 0 && used < bytes)
+            used += (size_t)snprintf(text + used, bytes - used, "%s%s", used > 0 ? ", " : "",
+                                     btl_table[i].name);
+}
+
 int btl_describe(int index, const char **name, bool *usable, struct error *err)
 {
     int rc;
 
-    if (index < 0 || index >= ENTRIES)
+    if (index < 0 || index >= ENTRIES || btl_table[index].by_name_only) /* those are the last */
         return -ENOENT;
     *name = btl_table[index].name;
     pthread_mutex_lock(&btl_lock);

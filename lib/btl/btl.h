@@ -376,8 +376,10 @@ void btl_message(int peer, const void *body, size_t bytes, const int *fds, int n
 void btl_peer_gone(int peer);
 /* Makes progress in every open backend. */
 void btl_progress(void);
+/* The names of the backends of a mask of btl_probe(): "shm, ofi", or "none". */
+void btl_list(uint32_t usable, char *text, size_t bytes);
 /*
- * For rmalloc_info: the backend with this index. -ENOENT: there is none. err has the result of its
+ * For rmalloc_info: the backend with this index; not the simulation of tests. -ENOENT: there is none. err has the result of its
  * query.
  */
 int btl_describe(int index, const char **name, bool *usable, struct error *err);

@@ -8,6 +8,8 @@
  */
 #include "util/settings.h"
 
+#include "util/text.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -23,11 +25,12 @@ static const struct entry {
     const char *words; /* of a choice, separated by | */
     long least, most;
     const char *help;
+    const char *of_tests; /* one more word, which no message names */
 } settings_table[SETTINGS] = {
     [SET_BOOTSTRAP] = {"RPIPE_BOOTSTRAP", "auto", CHOICE, "auto|pmix|tcp|single", 0, 0,
                        "how the processes of the job find each other"},
-    [SET_BTL] = {"RPIPE_BTL", "auto", CHOICE, "auto|shm|verbs|ofi|sim", 0, 0,
-                 "backend of every pipe, overriding its configuration"},
+    [SET_BTL] = {"RPIPE_BTL", "auto", CHOICE, "auto|shm|verbs|ofi", 0, 0,
+                 "backend of every pipe, overriding its configuration", "sim"},
     [SET_ATOMICS] =
         {"RPIPE_ATOMICS", "auto", CHOICE, "auto|service", 0, 0,
          "how cells of this process are operated on by others; service: by its service thread"},
@@ -126,6 +129,8 @@ static bool settings_parse(const struct entry *e, const char *text, struct value
     switch (e->kind) {
     case CHOICE:
         v->number = settings_choice_index(e->words, text);
+        if (v->number < 0 && e->of_tests != NULL && strcmp(text, e->of_tests) == 0)
+            v->number = LONG_MAX;
         return v->number >= 0 && *text != '\0';
     case NUMBER:
     case POWER_OF_TWO:
@@ -260,6 +265,26 @@ const char *setting_found(enum setting s)
     return text != NULL && settings_parse(&settings_table[s], text, &found[s])
                ? found[s].text
                : settings_table[s].fallback;
+}
+
+void settings_describe(char *text, size_t bytes)
+{
+    size_t used = 0;
+
+    *text = '\0';
+    for (int i = 0; i < SETTINGS; i++) {
+        const struct value *v = &settings_values[i];
+        int length;
+
+        if (!v->given || strcmp(v->text, settings_table[i].fallback) == 0)
+            continue;
+        length = snprintf(text + used, bytes - used, "%s%s=%s", used > 0 ? " " : "",
+                          settings_table[i].name, i == SET_SECRET ? "(given)" : v->text);
+        if (length < 0 || (size_t)length >= bytes - used)
+            break;
+        used += (size_t)length;
+    }
+    text_make_printable(text);
 }
 
 const char *setting_name(enum setting s) { return settings_table[s].name; }

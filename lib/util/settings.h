@@ -11,6 +11,7 @@
 #include "util/error.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum setting {
@@ -61,6 +62,8 @@ const char *setting_help(enum setting s);
 long setting_number(enum setting s);
 double setting_real(enum setting s);
 bool setting_given(enum setting s); /* by the environment */
+/* "NAME=value" of those that are not the default, without the secret; "": there is none. */
+void settings_describe(char *text, size_t bytes);
 /*
  * The next variable of the environment that has the prefix of settings and is none; NULL: there is
  * no other. *at: 0 at first. *nearest: the setting with the nearest name, or NULL.

@@ -156,6 +156,25 @@ static void rpipe_job_warn_unknown_settings(void)
                  name, nearest != NULL ? "; the nearest is " : "", nearest != NULL ? nearest : "");
 }
 
+/* One line per process: what was chosen. */
+static void rpipe_job_log_choices(int rank, int size)
+{
+    const char *address = control_address();
+    char backends[64], settings[600];
+    struct btl_peer own = {0};
+    struct error err = {""};
+
+    if (setting_number(SET_LOG) < LOG_INFO)
+        return;
+    (void)rpipe_job_peer_facts(rank, &own, &err);
+    btl_list(own.usable, backends, sizeof(backends));
+    settings_describe(settings, sizeof(settings));
+    log_info("rank %d of %d, %d of them on this host; bootstrap: %s; backends: %s; address: %s; "
+             "settings: %s",
+             rank, size, control_local_ranks(), job_name(), backends,
+             *address != '\0' ? address : "none", *settings != '\0' ? settings : "all default");
+}
+
 static int rpipe_job_open_layers(int *rank, int *size, struct error *err)
 {
     int64_t deadline;
@@ -201,6 +220,7 @@ static int rpipe_job_open_layers(int *rank, int *size, struct error *err)
     if (trace_on)
         trace_clock_start(*rank);
     report_start();
+    rpipe_job_log_choices(*rank, *size);
     return 0;
 }
 
