@@ -94,7 +94,9 @@ lib_libbootstrap_la_SOURCES = \
 	lib/bootstrap/job_tcp_client.h \
 	lib/bootstrap/job_tcp_root.c \
 	lib/bootstrap/job_tcp_root.h \
-	lib/bootstrap/job_tcp_wire.h
+	lib/bootstrap/job_tcp_wire.h \
+	lib/bootstrap/launcher.c \
+	lib/bootstrap/launcher.h
 
 lib_libcontrol_la_SOURCES = \
 	lib/control/accept.c \

@@ -9,6 +9,8 @@
 #include "bootstrap/job.h"
 
 #include "bootstrap/job_ops.h"
+#include "bootstrap/launcher.h"
+#include "util/log.h"
 #include "util/membarrier.h"
 #include "util/module.h"
 #include "util/settings.h"
@@ -72,6 +74,16 @@ static enum method job_method_choose(void)
     return setting_given(SET_RANK) ? METHOD_TCP : METHOD_SINGLE;
 }
 
+/* A job of one process that was not asked for is mostly a mistake at the launcher. */
+static void job_warn_launcher(void)
+{
+    struct error err = {""};
+    bool first;
+
+    if (setting_number(SET_BOOTSTRAP) == 0 && launcher_without_pmix(&first, &err) && first)
+        log_warn("bootstrap single: %s", err.text);
+}
+
 int job_open(int *rank, int *size, int64_t deadline, struct error *err)
 {
     enum method method = job_method_choose();
@@ -96,6 +108,8 @@ int job_open(int *rank, int *size, int64_t deadline, struct error *err)
     job.size = own_size;
     *rank = own_rank;
     *size = own_size;
+    if (method == METHOD_SINGLE)
+        job_warn_launcher();
     return 0;
 }
 

@@ -57,6 +57,7 @@ unit_tests = \
 	test/unit/test_sizes \
 	test/unit/test_shadow \
 	test/unit/test_size_class \
+	test/unit/test_startup \
 	test/unit/test_strings \
 	test/unit/test_tag \
 	test/unit/test_trace \
@@ -105,6 +106,7 @@ test_unit_test_region_threads_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_scatter_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_send_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_sizes_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_startup_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_strings_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_slab_LDADD = lib/libslab.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_tag_LDADD = $(public) $(CMOCKA_LIBS)
