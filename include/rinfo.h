@@ -16,6 +16,9 @@
 extern "C" {
 #endif
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored                                                                     \
+    "-Wshadow" /* C++: a function has the name of the structure that it returns */
 #pragma GCC visibility push(                                                                       \
     default) /* the declarations of this header are exported, all others are hidden */
 
@@ -127,6 +130,7 @@ int rinfo_json(const rinfo_row_t *row, FILE *to);
 int rinfo_trace_json(int fd, FILE *to);
 
 #pragma GCC visibility pop
+#pragma GCC diagnostic pop
 
 /* A macro adds the size that a structure has in this header; see "Sizes" in rmalloc.h. */
 #define rinfo_describe(...) rinfo_describe(__VA_ARGS__, sizeof(rinfo_pipe_t))

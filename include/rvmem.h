@@ -15,6 +15,9 @@
 extern "C" {
 #endif
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored                                                                     \
+    "-Wshadow" /* C++: a function has the name of the structure that it stores */
 #pragma GCC visibility push(                                                                       \
     default) /* the declarations of this header are exported, all others are hidden */
 
@@ -102,6 +105,7 @@ int rvmem_dump(rvmem_t vmem, FILE *to);
 int rvmem_check(rvmem_t vmem);
 
 #pragma GCC visibility pop
+#pragma GCC diagnostic pop
 
 /* A macro adds the size that a structure has in this header; see "Sizes" in rmalloc.h. */
 #define rvmem_create(...) rvmem_create(__VA_ARGS__, sizeof(rvmem_config_t))
