@@ -43,4 +43,4 @@ endif
 bench_mpi_peer_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 bench_mpi_peer_LDADD = $(MPI_LIBS)
 
-EXTRA_DIST += bench/README.md examples/README.md examples/raii.cc
+EXTRA_DIST += bench/README.md examples/README.md

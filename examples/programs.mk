@@ -4,8 +4,10 @@
 # installed library.
 
 exampledir = $(docdir)/examples
-dist_example_DATA = $(wildcard $(srcdir)/examples/*.[ch] $(srcdir)/examples/*.cc) \
+dist_example_DATA = $(wildcard $(srcdir)/examples/*.[ch]) \
 	examples/CMakeLists.txt examples/Makefile examples/README.md
+example_cppdir = $(exampledir)/cpp
+dist_example_cpp_DATA = $(wildcard $(srcdir)/examples/cpp/*.cc)
 
 noinst_PROGRAMS += examples/heat2d
 examples_heat2d_SOURCES = \

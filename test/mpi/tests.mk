@@ -32,6 +32,11 @@ mpi_programs = \
 	test/mpi/mp_wait
 mpi_tests = \
 	examples/am_ping-2.mpi \
+	examples/cpp/halo-1.mpi \
+	examples/cpp/halo-3+ofi.mpi \
+	examples/cpp/halo-3.mpi \
+	examples/cpp/ping-2.mpi \
+	examples/cpp/roots-2.mpi \
 	examples/event_loop-3.mpi \
 	examples/heat2d-3.mpi \
 	examples/dht-1-quick.mpi \
