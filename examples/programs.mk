@@ -8,6 +8,8 @@ dist_example_DATA = $(wildcard $(srcdir)/examples/*.[ch]) \
 	examples/CMakeLists.txt examples/Makefile examples/README.md
 example_cppdir = $(exampledir)/cpp
 dist_example_cpp_DATA = $(wildcard $(srcdir)/examples/cpp/*.cc)
+example_fortrandir = $(exampledir)/fortran
+dist_example_fortran_DATA = $(wildcard $(srcdir)/examples/fortran/*.f90)
 
 noinst_PROGRAMS += examples/heat2d
 examples_heat2d_SOURCES = \

@@ -47,10 +47,10 @@ $(last_test).log: $(filter-out $(last_test).log,$(TEST_LOGS))
 
 AM_TESTS_ENVIRONMENT = \
 	RPIPE_MODULE_PATH='$(abs_top_builddir)/lib/.libs'; export RPIPE_MODULE_PATH; \
-	MPIRUN='$(MPIRUN)'; CC='$(CC)'; TEST_CXX='$(TEST_CXX)'; SANITIZE_CFLAGS='$(SANITIZE_CFLAGS)'; \
+	MPIRUN='$(MPIRUN)'; CC='$(CC)'; TEST_CXX='$(TEST_CXX)'; TEST_FC='$(TEST_FC)'; SANITIZE_CFLAGS='$(SANITIZE_CFLAGS)'; \
 	LSAN_OPTIONS='suppressions=$(abs_top_srcdir)/test/lsan.supp:print_suppressions=0'; \
 	UBSAN_OPTIONS=print_stacktrace=1; \
-	export MPIRUN CC TEST_CXX SANITIZE_CFLAGS LSAN_OPTIONS UBSAN_OPTIONS;
+	export MPIRUN CC TEST_CXX TEST_FC SANITIZE_CFLAGS LSAN_OPTIONS UBSAN_OPTIONS;
 
 EXTRA_DIST += test/README.md test/lsan.supp test/valgrind.supp
 

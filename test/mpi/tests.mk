@@ -37,6 +37,10 @@ mpi_tests = \
 	examples/cpp/halo-3.mpi \
 	examples/cpp/ping-2.mpi \
 	examples/cpp/roots-2.mpi \
+	examples/fortran/halo-1.mpi \
+	examples/fortran/halo-3.mpi \
+	examples/fortran/halo-3+ofi.mpi \
+	examples/fortran/mpi_halo-3.mpi \
 	examples/event_loop-3.mpi \
 	examples/heat2d-3.mpi \
 	examples/dht-1-quick.mpi \
