@@ -509,7 +509,7 @@ class reader : public pipe_end
     {
         return recv_value(value, R_NOWAIT);
     }
-    /* Copies a message of at most room bytes; its size. -EMSGSIZE: it is larger, and still the next one. */
+    /* Copies a message of at most `room` bytes; its size. -EMSGSIZE: it is larger, and still the next one. */
     result<std::size_t> try_recv(void *bytes, std::size_t room) noexcept
     {
         std::size_t size;

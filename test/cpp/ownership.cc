@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ownership.cc: who owns what in <rpipe.hpp>: moves, exceptions, ends closed twice, messages that outlive their pipe.
+ * ownership.cc: ownership in <rpipe.hpp>: moves, exceptions, ends closed twice, messages that outlive their pipe.
  *
  * One process with pipes to itself. A heap has memory for three messages, so that one that is not freed is noticed by the
  * fourth. The exit status is 0 only if every check held.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # tests.mk: tests and examples in C++, of include/rpipe.hpp. They are built by a rule of their own: the C++ compiler (TEST_CXX) may
-# be missing, and then each is a script that is skipped and says so.
+# be missing, and then each is a script that is skipped, with the reason.
 
 cxx_examples = \
 	examples/cpp/halo \

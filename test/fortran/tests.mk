@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # tests.mk: tests and examples in Fortran, of bindings/fortran/rpipe.f90. They are built by a rule of their own: the compiler (TEST_FC,
-# MPIFORT) may be missing, and then each is a script that is skipped and says so. Each program compiles the module for itself, into
+# MPIFORT) may be missing, and then each is a script that is skipped, with the reason. Each program compiles the module for itself, into
 # a folder of its own.
 
 fortran_examples = \

@@ -33,8 +33,8 @@ mpi_programs = \
 mpi_tests = \
 	examples/am_ping-2.mpi \
 	examples/cpp/halo-1.mpi \
-	examples/cpp/halo-3+ofi.mpi \
 	examples/cpp/halo-3.mpi \
+	examples/cpp/halo-3+ofi.mpi \
 	examples/cpp/ping-2.mpi \
 	examples/cpp/roots-2.mpi \
 	examples/fortran/halo-1.mpi \
