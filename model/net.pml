@@ -13,6 +13,8 @@
  *            LEAVE          the reader may close between any two calls
  *            GIVE_UP        the reader may take what it has read for a violation: the channel fails, and the connection does not
  *            STAY           the writer may stop calling, and never close
+ *            THREADS=W, R   that end is closed by another thread than the one that writes, or reads: at any moment
+ *            LENT           THREADS=W, GET: payloads are memory of the program, which changes it when rclose gives their words back
  * M_...      one rule is taken away; `check` expects the violation.
  *
  * Messages are numbers, and ride in the heap: message m in slot (m-1) mod S and in block (m-1) mod B, since next-fit and a prefix count
@@ -48,6 +50,11 @@ chan   ctl[2] = [5] of { mtype, byte };     /* control network, to each end */
 /* what the service threads have seen */
 bool   bye[2], failed[2], gone[2], closed[2], freed[2], lingers;
 byte   final;
+byte   kslots, kfrees;              /* credits that the writer has taken up */
+#if defined(THREADS)
+bool   alone;                       /* from here on only rclose makes attempts */
+byte   users;                       /* threads in a call on that end */
+#endif
 /* of the two users; `arrived`: slots that are whole */
 byte   sent, last, arrived, delivered, taken;
 byte   state[2];                    /* 0: in a call; 1: has stopped calling; 2: rclose has returned */
@@ -153,8 +160,28 @@ proctype Breaks()
 #else
 #define PARTED(i)      (closed[i] && (bye[i] || gone[i]))
 #endif
+#if defined(THREADS) && !defined(M_NO_USERS)
+#define LEFT(i)        (i != THREADS || users == 0)
+#else
+#define LEFT(i)        true
+#endif
 #define CLOSE_LINE(i)  if :: i == W -> DROP_WRITES :: else -> DROP_FETCHES fi
-#define RELEASE(i)     if :: PARTED(i) -> CLOSE_LINE(i); freed[i] = SAFE(i) :: else fi
+#define RELEASE(i)     if :: PARTED(i) && LEFT(i) -> CLOSE_LINE(i); freed[i] = SAFE(i) :: else fi
+/* threads of an end: enter and leave a call; what any but that in rclose may still do in it */
+#if defined(THREADS)
+#define ENTER(i)       if :: i == THREADS -> users++; uses = !closed[i] :: else fi
+#define LEAVE(i)       if :: i == THREADS -> d_step { assert(!uses || !freed[i]); users--; RELEASE(i) } :: else fi
+#else
+#define ENTER(i)       skip
+#define LEAVE(i)       skip
+#endif
+#if !defined(THREADS)
+#define MAY(i)         true
+#elif defined(M_NOT_ALONE)
+#define MAY(i)         (i != THREADS || !closed[i])
+#else
+#define MAY(i)         (i != THREADS || !alone)
+#endif
 #define SAY_BYE(i)     d_step { closed[i] = true; ctl[1 - i]!BYE, sent; RELEASE(i) }
 #if defined(M_FAIL_SILENT)
 #define SAY_FAIL(i)    failed[i] = true
@@ -201,11 +228,12 @@ inline rwrite()
 {
     block[BLK(M)] = M;                                      /* the user's part */
     d_step {
-        assert(broken || (slt[SLOT(M)] == 0 && pay[BLK(M)] == 0));      /* its source does not change in flight */
-        mring[SLOT(M)] = M;
+        assert(broken || !MAY(W) || (slt[SLOT(M)] == 0 && pay[BLK(M)] == 0));   /* its source does not change in flight */
         if
-        :: broken -> lost[W] = true
+        :: !MAY(W)                                          /* closed meanwhile */
+        :: MAY(W) && broken -> lost[W] = true
         :: else ->
+            mring[SLOT(M)] = M;
 #if !defined(GET)
             pay[BLK(M)] = M;
 #endif
@@ -230,15 +258,16 @@ inline rwrite()
 
 proctype Writer()
 {
-    byte kslots, kfrees;
+    bool uses;                      /* it has entered before rclose */
     {
     select(last : 0 .. N);
+    ENTER(W);
 end: do
-    :: sent == last || failed[W] || gone[W] || bye[W] -> break
-    :: SEEN(W) -> SAY_FAIL(W)
-    :: sent < last && ROOM && !failed[W] && !lost[W] -> rwrite()
-    :: sent < last && !lost[W] && read[0] == 0 && NEWS -> POST_READ(0)
-    :: read[0] == 2 -> APPLY(0)
+    :: sent == last || failed[W] || gone[W] || bye[W] || !MAY(W) -> break
+    :: SEEN(W) && MAY(W) -> SAY_FAIL(W)
+    :: sent < last && ROOM && !failed[W] && !lost[W] && MAY(W) -> rwrite()
+    :: d_step { sent < last && !lost[W] && read[0] == 0 && NEWS && MAY(W) -> POST_READ(0) }
+    :: read[0] == 2 && MAY(W) -> APPLY(0)
 #if defined(M_TWO_READS)
     :: sent < last && !lost[W] && read[0] == 1 && read[1] == 0 && NEWS -> POST_READ(1)
     :: read[1] == 2 -> APPLY(1)
@@ -247,6 +276,9 @@ end: do
 #if defined(STAY)
     if :: true -> state[W] = 1; endstay: false :: true fi;
 #endif
+#if defined(THREADS) && THREADS == W
+    LEAVE(W)
+#else
     /* rclose */
 endclose: do
     :: SETTLED -> assert(arrived == sent || lost[W] || freed[R] || failed[W]); break
@@ -258,8 +290,54 @@ endclose: do
 #endif
     od;
     d_step { SAY_BYE(W); state[W] = 2 }
+#endif
     } unless { killed == W }
 }
+#if defined(THREADS) && THREADS == W
+/*
+ * rclose in another thread. What lies between two semicolons is an attempt, under the lock of the end; the proof is a flush: it covers
+ * what was posted before it began.
+ */
+#define BEFORE(a)    ((a[0] == 0 || a[0] > mark) && (a[B - 1] == 0 || a[B - 1] > mark))
+#define FLUSHED      (BEFORE(pay) && BEFORE(step) && (slt[0] == 0 || slt[0] > mark) && (slt[S - 1] == 0 || slt[S - 1] > mark))
+#if defined(LENT)
+#define LENT_BACK    (kfrees == sent || lost[W] || failed[W] || gone[W] || bye[W])
+#define CHANGE(m)    if :: m > kfrees && m <= sent -> block[BLK(m)] = 0 :: else fi
+#else
+#define LENT_BACK    true
+#define CHANGE(m)    skip
+#endif
+#if defined(M_LENT_FIRST)
+#define ALONE        LENT_BACK; alone = true
+#else
+#define ALONE        d_step { LENT_BACK -> alone = true }
+#endif
+proctype Closer()
+{
+    byte mark;
+    bool uses;
+    {
+    ENTER(W);
+end: do
+    :: ALONE; break
+    :: !LENT_BACK && read[0] == 0 && NEWS -> POST_READ(0)
+    :: !LENT_BACK && read[0] == 2 -> APPLY(0)
+    od;
+    mark = sent;
+endclose: do
+    :: d_step { FLUSHED && !lost[W] && !READING -> CHANGE(1); CHANGE(2); SAY_BYE(W); mark = 0 }; break
+    :: d_step { lost[W] && (failed[W] || gone[W] || bye[W]) -> SAY_BYE(W); mark = 0 }; break
+    :: d_step { gone[W] -> SAY_BYE(W); mark = 0 }; break
+    :: SEEN(W) && !bye[W] -> SAY_FAIL(W)
+#if defined(DEFER)
+    :: lingers = true; break                                /* the service thread goes on with it */
+#endif
+    od;
+    LEAVE(W);
+    state[W] = 2
+    } unless { killed == W }
+}
+#endif
 #if defined(M_DEFER_MUTE)
 #define MUTE         true
 #else
@@ -318,30 +396,36 @@ end: lingers;
 proctype Reader()
 {
     byte nfreed;
+    bool uses;
     {
+    ENTER(R);
 end: do
-    :: MAY_TAKE && !failed[R] && !lost[R] ->
+    :: MAY_TAKE && !failed[R] && !lost[R] && MAY(R) ->
         d_step {
-            assert(ring[SLOT(NEXT)].body == NEXT);          /* in order, and whole */
-            taken++; slots = taken;
+            if
+            :: !MAY(R)                                      /* closed meanwhile */
+            :: else ->
+                assert(ring[SLOT(NEXT)].body == NEXT);          /* in order, and whole */
+                taken++; slots = taken;
 #if defined(GET)
-            if :: broken -> lost[R] = true :: else -> fetch[BLK(taken)] = 1 fi;
+                if :: broken -> lost[R] = true :: else -> fetch[BLK(taken)] = 1 fi;
 #if defined(M_FREE_EARLY)
-            frees = taken
+                frees = taken
 #endif
 #else
-            DELIVER
+                DELIVER
 #endif
+            fi
         }
-    :: FETCHED && !failed[R] -> d_step { DELIVER; fetch[BLK(delivered)] = 0 }
-    :: nfreed < delivered -> d_step { nfreed++; assert(TOLD(nfreed));   /* not overwritten while held */
+    :: d_step { FETCHED && !failed[R] && MAY(R) -> DELIVER; fetch[BLK(delivered)] = 0 }
+    :: d_step { nfreed < delivered && MAY(R) -> nfreed++; assert(TOLD(nfreed));   /* not overwritten while held */
 #if !defined(M_FREE_EARLY)
         frees = nfreed
 #endif
         }
-    :: failed[R] -> break
-    :: TELLS && !MORE -> SAY_FAIL(R)
-    :: bye[R] && !MORE && delivered == final && taken == final -> assert(delivered == sent); break      /* R_EOF */
+    :: failed[R] || !MAY(R) -> break
+    :: TELLS && !MORE && MAY(R) -> SAY_FAIL(R)
+    :: bye[R] && !MORE && delivered == final && taken == final && MAY(R) -> assert(delivered == sent); break      /* R_EOF */
     :: gone[R] && !MORE && !FETCHES -> break                                                    /* -ECONNRESET */
     :: gone[R] && !MORE && lost[R] -> break
 #if defined(LEAVE)
@@ -351,11 +435,25 @@ end: do
     :: taken > 0 -> SAY_FAIL(R); break
 #endif
     od;
+#if defined(THREADS) && THREADS == R
+    LEAVE(R)
+    } unless { killed == R }
+}
+proctype Closer()                   /* rclose in another thread */
+{
+    bool uses;
+    {
+    ENTER(R);
+end: alone = true;
+#endif
     /* rclose */
 #if !defined(M_FETCH_LEFT)
 endclose: if :: !FETCHES :: lost[R] :: gone[R] fi;
 #endif
     d_step { SAY_BYE(R); state[R] = 2 }
+#if defined(THREADS) && THREADS == R
+    ; LEAVE(R)
+#endif
     } unless { killed == R }
 }
 
@@ -378,6 +476,9 @@ init
 #endif
 #if defined(M_TWO_READS)
         run Reads(1);
+#endif
+#if defined(THREADS)
+        run Closer();
 #endif
 #if defined(GET)
         run Fetches();

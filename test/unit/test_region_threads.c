@@ -2,7 +2,7 @@
 /*
  * Regions and threads: one end of a pipe in many threads (thread_sync), all of which send from memory of the program's, or of the
  * pipe, wait for their words, and register and give back regions meanwhile; the other end in many threads that read into regions, or
- * not. And an end that is closed by one thread while others send, wait, register and give back.
+ * not. And an end that is closed by one thread while others send, wait, register and give back: what was accepted is delivered.
  *
  * Memory is spoiled as soon as its word allows it, so a word that comes too early is a message that is not what was sent. A failure
  * in a thread is printed there, counted, and asserted by the test. Each test runs as PUT and as GET in the settings of pair_main, over the
@@ -351,12 +351,142 @@ static void test_close(void **state)
     }
 }
 
+/* ---- an end that is closed while messages are posted ---- */
+
+/*
+ * What has been accepted is delivered, whole, and its word is 1: rclose waits for what other threads have posted behind the first part
+ * of its wait too. A thread changes its memory as soon as its word is written.
+ */
+struct posting {
+    struct pair p;
+    atomic_int begun;
+    atomic_uint_fast64_t accepted[SENDERS], seen[SENDERS];
+};
+
+static void post_change(struct member *me, size_t at)
+{
+    int word;
+
+    while ((word = __atomic_load_n(&me->word[at], __ATOMIC_ACQUIRE)) == 0)
+        sched_yield();
+    memset(me->memory[at], 0x5a, PIECE);
+    CHECK(NULL, word == 1);
+}
+
+struct poster {
+    struct member member;
+    struct posting *all;
+};
+
+static int post_one(struct poster *me, rch_t w, rregion_t region, uint64_t i)
+{
+    uint64_t key = key_of(me->member.number, i);
+    size_t at = i % PIECES, size = size_of(key);
+    int rc = R_PENDING;
+
+    if (me->member.number == 0)
+        return rsend(w, &key, sizeof(key), 0);
+    while (rc == R_PENDING && __atomic_load_n(&me->member.word[at], __ATOMIC_ACQUIRE) == 0)
+        rc = rdone(w, &me->member.word[at], R_NOWAIT);
+    if (rc != 0 && rc != R_PENDING)
+        return rc;
+    post_change(&me->member, at);
+    pattern_fill(me->member.memory[at], size, key);
+    return rwrite_from(w, region, at * PIECE, size, key, &me->member.word[at], 0);
+}
+
+static void *post_on(void *argument)
+{
+    struct poster *me = argument;
+    struct posting *c = me->all;
+    rregion_t region = NULL;
+    int rc = 0;
+
+    CHECK(c->p.w, rregion_open(&region, c->p.w, me->member.memory, sizeof(me->member.memory)) == 0);
+    atomic_fetch_add(&c->begun, 1);
+    for (uint64_t i = 0; rc == 0; i++) {
+        rc = post_one(me, c->p.w, region, i);
+        if (rc == 0)
+            atomic_fetch_add(&c->accepted[me->member.number], 1);
+    }
+    CHECK(c->p.w, rc == -ENOTCONN);
+    for (size_t at = 0; at < PIECES; at++)
+        post_change(&me->member, at);
+    while ((rc = rregion_close(region)) == -EBUSY) /* until the connection is closed */
+        sched_yield();
+    CHECK(NULL, rc == 0);
+    return NULL;
+}
+
+static void *receive_all(void *argument)
+{
+    struct posting *c = argument;
+    uint64_t key;
+    raddr_t d = ADDR_NULL;
+    size_t size = 0;
+    int rc;
+
+    while ((rc = rread(c->p.r, &d, &size)) == 0) {
+        bool small = rtag(c->p.r, d) == 0;
+
+        memcpy(&key, rmem(c->p.r, d), small ? sizeof(key) : 0);
+        key = small ? key : rtag(c->p.r, d);
+        CHECK(c->p.r,
+              key >> 32 < SENDERS && (key & 0xffffffff) == atomic_load(&c->seen[key >> 32]));
+        CHECK(c->p.r, small || (size == size_of(key) && pattern_same(rmem(c->p.r, d), size, key)));
+        atomic_fetch_add(&c->seen[key >> 32], 1);
+        CHECK(c->p.r, rfree(c->p.r, d) == 0);
+    }
+    CHECK(c->p.r, rc == R_EOF);
+    CHECK(c->p.r, rclose(c->p.r) == 0);
+    return NULL;
+}
+
+static void close_while_posted(rpipe_op_t op, int turns)
+{
+    struct posting *c = calloc(1, sizeof(*c));
+    struct poster *poster = calloc(SENDERS, sizeof(*poster));
+    pthread_t thread[SENDERS], reader;
+
+    assert_true(c != NULL && poster != NULL);
+    (void)open_locked(&c->p, op);
+    for (size_t i = 0; i < SENDERS; i++) {
+        poster[i].all = c;
+        poster[i].member.number = i;
+        for (size_t at = 0; at < PIECES; at++)
+            poster[i].member.word[at] = 1;
+        assert_int_equal(pthread_create(&thread[i], NULL, post_on, &poster[i]), 0);
+    }
+    while (atomic_load(&c->begun) < SENDERS)
+        sched_yield();
+    while (turns-- > 0)
+        sched_yield();
+    assert_int_equal(pthread_create(&reader, NULL, receive_all, c), 0);
+    CHECK_OK(c->p.w, rclose(c->p.w));
+    for (size_t i = 0; i < SENDERS; i++)
+        pthread_join(thread[i], NULL);
+    pthread_join(reader, NULL);
+    assert_int_equal(atomic_load(&check_failures), 0);
+    for (size_t k = 0; k < SENDERS; k++)
+        assert_int_equal(atomic_load(&c->seen[k]), atomic_load(&c->accepted[k]));
+    free(poster);
+    free(c);
+}
+
+static void test_close_posted(void **state)
+{
+    atomic_store(&check_failures, 0);
+    for (int round = 0; round < 6; round++)
+        close_while_posted(op_of(state), round * 20);
+}
+
 static int group(void)
 {
     const struct CMUnitTest tests[] = {
         PUT_AND_GET(test_program),
         PUT_AND_GET(test_pipes),
         PUT_AND_GET(test_close),
+        PUT_AND_GET(test_close_posted),
     };
 
     return cmocka_run_group_tests_name("region_threads", tests, pair_setup, pair_teardown);

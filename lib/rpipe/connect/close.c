@@ -185,9 +185,17 @@ static void close_now(struct rch *ch, uint64_t final)
     RPIPE_FAILPOINT("rclose: done");
 }
 
-/* `deferred`: operations are in flight; the service thread posts the close message when they are complete. */
-static int close_attempt(struct rch *ch, void *deferred)
+struct close_arguments {
+    struct awaited awaited;
+    uint64_t since; /* of path_ops.drain */
+    bool alone;     /* no transfer of the program's memory is left: the end will be closed */
+    bool
+        deferred; /* operations are in flight; the service thread posts the close message when they are complete */
+};
+
+static int close_attempt(struct rch *ch, void *arguments)
 {
+    const struct close_arguments *a = arguments;
     uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire);
     uint64_t final = 0;
 
@@ -198,29 +206,74 @@ static int close_attempt(struct rch *ch, void *deferred)
     } else if ((state & STATE_CELLS) == 0) {
         final = ch->path->delivered(ch); /* the writer need not keep what was not read */
     }
-    features_close(ch);
+    if (!a->alone)
+        features_close(ch);
     RPIPE_FAILPOINT("rclose: before the close message");
-    if (*(const bool *)deferred)
+    if (a->deferred)
         deferred_close_begin(ch, final);
     else
         close_now(ch, final);
     return 0;
 }
 
-/*
- * The last operation and the close are one attempt: with RPIPE_THREADS another thread cannot post an operation in between, which
- * the peer's release of its memory would not wait for.
- */
-static int close_drained_attempt(struct rch *ch, void *since)
+/* The library keeps its own memory until all transfers are complete, but not the program's: that is waited for first. */
+static int close_settle(struct rch *ch, struct close_arguments *a)
 {
-    bool deferred = false;
-    int rc = ch->path->drain(ch, since);
+    ch->closing = CLOSING_SETTLES;
+    if (features_quiesce(ch, &a->awaited) == R_PENDING)
+        return R_PENDING;
+    a->awaited.what = "proof that everything has arrived";
+    a->alone = true;
+    features_close(ch); /* calls of other threads end from here on */
+    ch->closer = pthread_self();
+    ch->closing = CLOSING_ALONE;
+    return 0;
+}
 
+/*
+ * Over a network the close message comes behind the last operation: what it promises has arrived, and no operation accesses what
+ * is released. The proof covers what was posted before it began (M_NOT_ALONE in model/net.pml), and the program's memory is free
+ * only as long as no transfer begins (M_LENT_FIRST): so other threads make no attempts from the one that finds it free to the
+ * one that closes.
+ */
+static int close_drained_attempt(struct rch *ch, void *arguments)
+{
+    struct close_arguments *a = arguments;
+    int rc = a->alone ? 0 : close_settle(ch, a);
+
+    if (rc == 0)
+        rc = ch->path->drain(ch, &a->since);
     /* the user does not wait for what a failed pipe has requested; the close message comes behind it all the same */
-    if (rc == R_PENDING &&
+    if (rc == R_PENDING && a->alone &&
         (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_FAILED) != 0)
         return -ETIMEDOUT;
-    return rc != 0 ? rc : close_attempt(ch, &deferred);
+    return rc != 0 ? rc : close_attempt(ch, a);
+}
+
+/* The pipe stays open. */
+static int close_give_up_attempt(struct rch *ch, void *unused)
+{
+    (void)unused;
+    if (ch->closing == CLOSING_SETTLES)
+        ch->closing = CLOSING_NOT;
+    return 0;
+}
+
+/* Where the deadline is too short for the proof the service thread waits for it. */
+static int close_await(struct rch *ch, bool force)
+{
+    struct close_arguments a = {.awaited = {"", 0}};
+    int rc = call_await(ch, &a.awaited, close_drained_attempt, &a);
+
+    if (rc == 0)
+        return 0;
+    if (!a.alone && !force) {
+        if (rc == -ETIMEDOUT)
+            (void)call_once(ch, close_give_up_attempt, NULL);
+        return rc;
+    }
+    a.deferred = rc == -ETIMEDOUT;
+    return call_once(ch, close_attempt, &a);
 }
 
 /* The counters are complete: the wait of this call is among them. */
@@ -234,28 +287,15 @@ static void close_retire(struct rch *ch)
 
 static int close_checked(struct rch *ch, bool force)
 {
-    static const struct awaited awaited = {"proof that everything has arrived", 0};
-    uint64_t since = 0;
-    uint32_t row;
+    uint32_t row = trace_begin(ch, TRACE_CLOSE);
     int rc;
 
-    /* the library can keep its own memory until all transfers are complete, but not the program's */
-    if (features_quiesce(ch) == -ETIMEDOUT && !force)
-        return -ETIMEDOUT;
-    row = trace_begin(ch, TRACE_CLOSE);
-    /*
-     * Over a network the close message comes behind the last operation: what it promises has arrived, and no operation
-     * accesses what is released. Where the deadline is too short for that the service thread waits for it.
-     */
+    if (force) /* rexit has ended all calls, rclose of another thread among them */
+        ch->closing = CLOSING_NOT;
     atomic_fetch_add_explicit(
         &ch->users, 1,
         memory_order_seq_cst); /* the wait uses the end after the attempt that closes it */
-    rc = call_await(ch, &awaited, close_drained_attempt, &since);
-    if (rc != 0) {
-        bool deferred = rc == -ETIMEDOUT;
-
-        rc = call_once(ch, close_attempt, &deferred);
-    }
+    rc = close_await(ch, force);
     close_retire(ch);
     if (atomic_fetch_sub_explicit(&ch->users, 1, memory_order_seq_cst) == 1)
         end_release_if_done(ch);

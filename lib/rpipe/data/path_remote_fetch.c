@@ -275,7 +275,8 @@ void remote_want(struct rch *ch, const struct placement *place)
     struct remote_fetches *q = &ch->remote->fetches;
 
     q->placed = false;
-    if (place != NULL && place->memory != NULL)
+    /* while rclose in another thread waits for the end of all placements the message is copied */
+    if (place != NULL && place->memory != NULL && ch->closing == CLOSING_NOT)
         q->want = *place;
     else
         q->want.region = NULL;

@@ -99,8 +99,13 @@ static void remote_write_posted(struct rch *ch, struct write_arguments *a, size_
 /* A transfer can be recorded. What completes older ones arrives with credits. */
 static int remote_write_reserve_transfer(struct rch *ch, struct write_arguments *a)
 {
-    int rc = remote_transfers_reserve(ch), fetched;
+    int rc, fetched;
 
+    if (ch->closing != CLOSING_NOT) { /* rclose in another thread waits for the end of all */
+        a->awaited.what = "end of rclose in another thread, which waits for transfers,";
+        return R_PENDING;
+    }
+    rc = remote_transfers_reserve(ch);
     a->awaited.what = "transfer from this memory that has completed";
     if (rc != R_PENDING)
         return rc;

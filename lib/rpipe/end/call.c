@@ -207,6 +207,11 @@ static int call_locked_attempt(struct rch *ch, attempt try, void *arguments)
     if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_CLOSED) != 0)
         rc = call_closed_meanwhile(ch);
     else
+static bool call_is_excluded(const struct rch *ch)
+{
+    return ch->closing == CLOSING_ALONE && !pthread_equal(ch->closer, pthread_self());
+}
+
         rc = try(ch, arguments);
     pthread_mutex_unlock(&ch->mutex);
     return rc;
@@ -214,6 +219,8 @@ static int call_locked_attempt(struct rch *ch, attempt try, void *arguments)
 
 static int call_try(struct rch *ch, attempt try, void *arguments)
 {
+    else if (call_is_excluded(ch))
+        rc = call_error(ch, -ENOTCONN, "another thread closes the pipe (rclose)");
     int rc;
 
     if (!call_is_locked(ch))

@@ -47,13 +47,13 @@ int features_settled(struct rch *ch)
     return rc;
 }
 
-int features_quiesce(struct rch *ch)
+int features_quiesce(struct rch *ch, struct awaited *awaited)
 {
     int rc = 0;
 
     for (int i = 0; rc == 0 && end_features[i] != NULL; i++)
         if (end_features[i]->quiesce != NULL)
-            rc = end_features[i]->quiesce(ch);
+            rc = end_features[i]->quiesce(ch, awaited);
     return rc;
 }
 

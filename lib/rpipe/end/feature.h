@@ -13,6 +13,7 @@
 #include "rpipe/end/rch.h"
 #include "util/error.h"
 
+struct awaited;
 struct handshake;
 
 struct feature_message {
@@ -33,8 +34,8 @@ struct end_feature {
 
     /* What this end has requested from its peer is done: 0, R_PENDING, or an error. */
     int (*settled)(struct rch *ch);
-    /* rclose, before anything else: waits until the program's memory is not in use. 0, -ETIMEDOUT, or an error. */
-    int (*quiesce)(struct rch *ch);
+    /* rclose, before anything else: 0 if the program's memory is not in use; else R_PENDING and what is awaited. */
+    int (*quiesce)(struct rch *ch, struct awaited *awaited);
     /* A call has found that the peer of a writer is lost, with this code. */
     void (*peer_lost)(struct rch *ch, int code);
     /* rclose: the end will be closed. */
@@ -51,7 +52,7 @@ int features_open(struct rch *ch, struct error *err);
 void features_offer(const struct rch *ch, struct handshake *h);
 int features_attach(struct rch *ch, const struct handshake *h, struct error *err);
 int features_settled(struct rch *ch);
-int features_quiesce(struct rch *ch);
+int features_quiesce(struct rch *ch, struct awaited *awaited);
 void features_peer_lost(struct rch *ch, int code);
 void features_close(struct rch *ch);
 void features_release(struct rch *ch);

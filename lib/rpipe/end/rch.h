@@ -66,6 +66,13 @@ enum state {
 /* Besides the load of the wake word of the reader. Set by the service thread, before the state bit. */
 enum after_slot { AFTER_FENCE = 1, AFTER_SIGNAL = 2 };
 
+/*
+ * How far rclose has come, for the other threads of an end with RPIPE_THREADS (close.c).
+ * CLOSING_SETTLES: it waits for transfers of the program's memory, and no new one begins. It may still leave the pipe open.
+ * CLOSING_ALONE: only the thread in rclose makes attempts: what it proves stays true until the close message.
+ */
+enum closing { CLOSING_NOT, CLOSING_SETTLES, CLOSING_ALONE };
+
 struct writer {
     _Atomic uint64_t sent;    /* messages; stored before the slot ("begun" of the event protocol) */
     uint64_t allocated;       /* descriptors that the user owns */
@@ -127,6 +134,8 @@ struct rch {
     _Atomic uint32_t own_wake; /* wake word of this end before it is joined */
     _Atomic uint32_t users;    /* threads in a slow path of an end with RPIPE_THREADS */
     pthread_mutex_t mutex;     /* RPIPE_THREADS */
+    enum closing closing;      /* under the mutex */
+    pthread_t closer;          /* CLOSING_ALONE: the thread */
 
     struct growth *growth;       /* grow.c; NULL: the heap does not grow */
     struct cells *cells;         /* cells.h; NULL: a pipe of messages */

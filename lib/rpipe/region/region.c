@@ -196,13 +196,12 @@ int rregion_close(rregion_t region)
 
 /* ---- the feature ---- */
 
-/* rclose: until no transfer from or to memory of the program is in flight. */
-static int region_quiesce(struct rch *ch)
+static int region_quiesce(struct rch *ch, struct awaited *awaited)
 {
     if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_CELLS) != 0)
         return 0;
-    return config_side(&ch->cfg) == SIDE_WRITER ? region_wait_transfers(ch)
-                                                : region_wait_placements(ch);
+    return config_side(&ch->cfg) == SIDE_WRITER ? region_settle_transfers(ch, awaited)
+                                                : region_settle_placements(ch, awaited);
 }
 
 /* The blocks end with the heap. */

@@ -123,16 +123,8 @@ int rpipe_read_into(rch_t ch, rregion_t region, size_t offset, size_t room, size
 
 /* ---- rclose ---- */
 
-static int region_read_placements_attempt(struct rch *ch, void *arguments)
+int region_settle_placements(struct rch *ch, struct awaited *awaited)
 {
-    (void)arguments;
+    awaited->what = "end of a transfer into the program's memory (the pipe is still open)";
     return ch->path->placements_drain(ch);
-}
-
-int region_wait_placements(struct rch *ch)
-{
-    static const struct awaited awaited = {
-        "end of a transfer into the program's memory (the pipe is still open)", 0};
-
-    return call_await(ch, &awaited, region_read_placements_attempt, NULL);
 }

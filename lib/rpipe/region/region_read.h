@@ -3,8 +3,10 @@
 #ifndef RPIPE_REGION_REGION_READ_H
 #define RPIPE_REGION_REGION_READ_H
 
+#include "rpipe/end/call.h"
 #include "rpipe/region/registration.h"
 
-int region_wait_placements(struct rch *ch); /* 0, -ETIMEDOUT, or the error */
+/* For rclose: no transfer into memory of the program is in flight: 0; or R_PENDING and what is awaited. */
+int region_settle_placements(struct rch *ch, struct awaited *awaited);
 
 #endif

@@ -378,11 +378,11 @@ int rpipe_done(rch_t ch, const int *done, int flags)
     return call_end(&call, rc);
 }
 
-int region_wait_transfers(struct rch *ch)
+int region_settle_transfers(struct rch *ch, struct awaited *awaited)
 {
-    static const struct awaited awaited = {
-        "end of the transfers from the program's memory (the pipe is still open)", 0};
     struct done_arguments a = {NULL, true};
 
-    return call_await(ch, &awaited, region_write_done_attempt, &a);
+    awaited->what = "end of the transfers from the program's memory (the pipe is still open)";
+    /* an error means that the words have been written */
+    return region_write_done_attempt(ch, &a) == R_PENDING ? R_PENDING : 0;
 }
