@@ -367,12 +367,25 @@ static int cells_service_attempt(struct rch *ch, struct atomic_arguments *a)
     return a->fetch ? R_PENDING : 0;
 }
 
+/* In an attempt: another thread may close the end at any other time. */
+static int cells_check_cell(struct rch *ch, const struct atomic_arguments *a)
+{
+    if (ch->cells == NULL)
+        return call_error(ch, -ECONNRESET, "rank %d, the owner of the cells, is gone", ch->peer);
+    if (a->cell >= ch->cells->count)
+        return call_error(ch, -EINVAL, "cell is %zu; there are cells 0 to %llu", a->cell,
+                          (unsigned long long)ch->cells->count - 1);
+    return 0;
+}
+
 static int cells_operate(struct rch *ch, struct atomic_arguments *a)
 {
     uint32_t state =
         atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
-    int rc = call_check_peer(ch, state);
+    int rc = cells_check_cell(ch, a);
 
+    if (rc == 0)
+        rc = call_check_peer(ch, state);
     if (rc == 0 && (state & STATE_JOINED) == 0)
         rc = end_join_complete(ch, deadline_in_ms(ch->timeout_ms));
     if (rc != 0)
@@ -392,7 +405,7 @@ static int cells_active_attempt(struct rch *ch, void *arguments)
 {
     int rc = cells_operate(ch, arguments);
 
-    if (rc != R_PENDING)
+    if (rc != R_PENDING && ch->cells != NULL)
         cells_give_turn(ch, arguments);
     return rc;
 }
@@ -407,7 +420,10 @@ static int cells_give_up_attempt(struct rch *ch, void *arguments)
 static int cells_passive_attempt(struct rch *ch, void *arguments)
 {
     struct atomic_arguments *a = arguments;
+    int rc = cells_check_cell(ch, a);
 
+    if (rc != 0)
+        return rc;
     if (ch->cells->cell == NULL)
         return call_error(ch, -ECONNRESET,
                           "this end has no cells: rank %d was gone when it was opened", ch->peer);
@@ -433,11 +449,6 @@ static int cells_check_operation(struct rch *ch, const struct atomic_arguments *
         if (rc != 0)
             return rc;
     }
-    if (ch->cells == NULL)
-        return call_error(ch, -ECONNRESET, "rank %d, the owner of the cells, is gone", ch->peer);
-    if (a->cell >= ch->cells->count)
-        return call_error(ch, -EINVAL, "cell is %zu; there are cells 0 to %llu", a->cell,
-                          (unsigned long long)ch->cells->count - 1);
     return 0;
 }
 

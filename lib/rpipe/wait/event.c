@@ -83,7 +83,7 @@ static int event_fd_attempt(struct rch *ch, void *arguments)
 {
     int pair[2], rc;
 
-    (void)arguments;
+    *(int *)arguments = ch->event_fd;
     if (ch->event_fd >= 0)
         return 0;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0) {
@@ -101,15 +101,16 @@ static int event_fd_attempt(struct rch *ch, void *arguments)
     /* if the peer is gone: the descriptor is readable, and rread returns the reason */
     (void)event_post_request(ch);
     RPIPE_FAILPOINT("event: mode requested");
+    *(int *)arguments = pair[0];
     return 0;
 }
 
 int rpipe_fd(rch_t ch)
 {
     struct call call;
-    int rc = call_begin(&call, "rfd", ch, SIDE_READER);
+    int rc = call_begin(&call, "rfd", ch, SIDE_READER), fd = -1;
 
     if (rc == 0)
-        rc = call_once(ch, event_fd_attempt, NULL);
-    return call_end(&call, rc != 0 ? rc : ch->event_fd);
+        rc = call_once(ch, event_fd_attempt, &fd); /* another thread may close the end after it */
+    return call_end(&call, rc != 0 ? rc : fd);
 }
