@@ -47,10 +47,20 @@ int end_size(struct rch *ch, struct error *err)
     return rc == 0 ? features_open(ch, err) : rc;
 }
 
+/* The other end may choose channel mode, in which over a network the service thread posts for this end (path_remote_read.c). */
+static void open_lock_adopter(struct rch *ch)
+{
+    bool mapped = (ch->ops->attributes.capabilities & BTL_LOAD_STORE) != 0;
+
+    if (mapped || ch->cfg.threads || config_side(&ch->cfg) == SIDE_WRITER)
+        return;
+    pthread_mutex_init(&ch->mutex, NULL);
+    ch->cfg.threads = true;
+}
+
 /* A fresh end with its configuration, and the memory that its peer needs, if its sizes are known. */
 static int open_prepare(struct rch *ch, const struct pipe_config *cfg, struct error *err)
 {
-    pthread_mutexattr_t attributes;
     int rc;
 
     ch->cfg = *cfg;
@@ -61,11 +71,8 @@ static int open_prepare(struct rch *ch, const struct pipe_config *cfg, struct er
     ch->fences = true;
     if (config_side(cfg) == SIDE_WRITER)
         atomic_store_explicit(&ch->w.after, AFTER_FENCE, memory_order_relaxed);
-    if (cfg->threads) {
-        pthread_mutexattr_init(&attributes);
-        pthread_mutex_init(&ch->mutex, &attributes);
-        pthread_mutexattr_destroy(&attributes);
-    }
+    if (cfg->threads)
+        pthread_mutex_init(&ch->mutex, NULL);
     ch->id = desc_owner_id();
     ch->whose = desc_owned_by(ch->id);
     desc_pool_init(&ch->pool, cfg->max_messages, sizeof(struct rdesc_message));
@@ -78,6 +85,7 @@ static int open_prepare(struct rch *ch, const struct pipe_config *cfg, struct er
     RPIPE_FAILPOINT("rpipe: backend chosen");
     ch->adopts = config_is_open(cfg);
     if (ch->adopts) { /* the rest follows with the handshake of the other end: join.c */
+        open_lock_adopter(ch);
         path_none(ch);
         counter_describe(ch);
         return 0;
