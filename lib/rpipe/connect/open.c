@@ -202,8 +202,11 @@ int rpipe_set_timeout(rch_t ch, int timeout_ms)
     struct call call;
     int rc = call_begin(&call, "rset_timeout", ch, 0);
     struct error err = {""};
+    int ms = 0;
 
-    if (rc == 0 && (rc = config_timeout(timeout_ms, &ch->timeout_ms, &err)) != 0)
+    if (rc == 0 && (rc = config_timeout(timeout_ms, &ms, &err)) != 0)
         (void)call_error(ch, rc, "%s", err.text);
+    else if (rc == 0)
+        ch->timeout_ms = ms;
     return call_end(&call, rc);
 }

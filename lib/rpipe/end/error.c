@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* error.c: see error.h. The message is made once, and kept by the thread and by the end. */
+/* error.c: see error.h. */
 #include "rpipe/end/error.h"
 
 #include "observe/record/trace.h"
@@ -9,11 +9,16 @@
 #include "rpipe/end/rch.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <rinfo.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static pthread_mutex_t error_lock = PTHREAD_MUTEX_INITIALIZER; /* error_text of all ends */
+
+void error_forked(void) { pthread_mutex_init(&error_lock, NULL); }
 
 const char *end_name(const struct rch *ch)
 {
@@ -30,11 +35,27 @@ const char *end_name(const struct rch *ch)
 /* The message of the end, for rpipe_error. Without memory for it rpipe_error returns the thread's. */
 static void error_keep(struct rch *ch, const char *text)
 {
+    pthread_mutex_lock(&error_lock);
     if (ch->error_text == NULL)
         ch->error_text = calloc(1, LAST_ERROR_BYTES);
     ch->no_error_memory = ch->error_text == NULL;
-    if (ch->error_text != NULL) /* its last byte stays 0: another thread may read it meanwhile */
+    if (ch->error_text != NULL)
         snprintf(ch->error_text, LAST_ERROR_BYTES, "%s", text);
+    pthread_mutex_unlock(&error_lock);
+}
+
+/* Of an end that several threads use: the text of the end may change at any time. */
+static const char *error_copy(const struct rch *ch)
+{
+    static _Thread_local char text[LAST_ERROR_BYTES];
+
+    pthread_mutex_lock(&error_lock);
+    snprintf(text, sizeof(text), "%s",
+             ch->error_text != NULL ? ch->error_text
+             : ch->no_error_memory  ? last_error_get()
+                                    : "no error");
+    pthread_mutex_unlock(&error_lock);
+    return text;
 }
 
 int call_error(struct rch *ch, int code, const char *format, ...)
@@ -56,7 +77,7 @@ int call_error(struct rch *ch, int code, const char *format, ...)
     va_end(arguments);
     if (ch != NULL)
         error_keep(ch, text);
-    last_error_set("%s", text); /* logs it, too */
+    last_error_set_of(ch != NULL ? ch->id : 0, text); /* logs it, too */
     return code;
 }
 
@@ -71,11 +92,20 @@ static bool error_is_gone(const struct rch *ch)
 
 const char *rpipe_error(rch_t ch)
 {
-    if (ch == NULL || ch->no_error_memory)
+    bool locked;
+
+    if (ch == NULL)
         return last_error_get();
+    locked = (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_LOCKED) != 0;
+    if (locked && last_error_of() == ch->id)
+        return last_error_get(); /* this thread's own failure, whatever other threads do */
     if (error_is_gone(ch))
         return "a call on a pipe that has been closed, or that belongs to a job that this process "
                "has left";
+    if (locked)
+        return error_copy(ch);
+    if (ch->no_error_memory)
+        return last_error_get();
     return ch->error_text != NULL ? ch->error_text : "no error";
 }
 

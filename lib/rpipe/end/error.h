@@ -2,7 +2,8 @@
 /*
  * error.h: error messages of public calls: which pipe, which call, what happened, both values, what to do.
  *
- * An end keeps its last message; a thread keeps the last one of all its calls (util/last_error.h).
+ * A thread keeps the last message of all its calls in memory that no other thread uses (util/last_error.h). An end has a copy of
+ * the last one of all its threads, under a lock of its own: calls fail with the end's lock and without it.
  */
 #ifndef RPIPE_END_ERROR_H
 #define RPIPE_END_ERROR_H
@@ -18,6 +19,7 @@ struct rch;
  */
 int call_error(struct rch *ch, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4))) NOINLINE;
+void error_forked(void); /* in the child of a fork: no thread has the lock */
 /* "pipe 0>1 context 3": its writer and reader. Buffer of the calling thread. */
 const char *end_name(const struct rch *ch);
 

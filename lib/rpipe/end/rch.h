@@ -123,13 +123,13 @@ struct rch {
     _Atomic uint64_t sleeps; /* added by threads that hold no lock */
     struct counts counts;
     struct published_end published_end;
-    uint32_t trace; /* row of the trace (trace.h); 0: not traced */
-    int timeout_ms;
-    size_t inline_max; /* of rmalloc: min(configured, heap_bytes) */
+    uint32_t trace;         /* row of the trace (trace.h); 0: not traced */
+    _Atomic int timeout_ms; /* rset_timeout, while other threads wait */
+    size_t inline_max;      /* of rmalloc: min(configured, heap_bytes) */
     int peer;
-    int event_fd;  /* reader: the descriptor that rpipe_fd returns; -1: none */
-    int signal_fd; /* makes event_fd readable; the writer has a duplicate; -1: none */
-    int64_t died;  /* when the peer was first seen dead; 0: it was not */
+    int event_fd;         /* reader: the descriptor that rpipe_fd returns; -1: none */
+    int signal_fd;        /* makes event_fd readable; the writer has a duplicate; -1: none */
+    _Atomic int64_t died; /* when the peer was first seen dead; 0: it was not */
     const _Atomic uint32_t *liveness;
     _Atomic uint32_t own_wake; /* wake word of this end before it is joined */
     _Atomic uint32_t users;    /* threads in a slow path of an end with RPIPE_THREADS */

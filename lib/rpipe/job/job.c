@@ -102,6 +102,7 @@ static void rpipe_job_forked(void)
     publish_stop();
     end_pool_forked();
     trace_forked();
+    error_forked();
     if (!job_is_open())
         return;
     job_state_set(JOB_FORKED);
