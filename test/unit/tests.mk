@@ -61,6 +61,7 @@ unit_tests = \
 	test/unit/test_strings \
 	test/unit/test_tag \
 	test/unit/test_thread_errors \
+	test/unit/test_thread_misuse \
 	test/unit/test_trace \
 	test/unit/test_tree_fit \
 	test/unit/test_tree_fit_memory \
@@ -112,6 +113,7 @@ test_unit_test_strings_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_slab_LDADD = lib/libslab.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_tag_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_thread_errors_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_thread_misuse_LDADD = $(public) $(CMOCKA_LIBS)
 
 # Those that fork ranks.
 test_unit_test_collective_SOURCES = test/unit/test_collective.c test/lib/job.c

@@ -11,6 +11,7 @@
 #include "rpipe/end/config.h"
 #include "rpipe/end/counters.h"
 #include "rpipe/end/connector.h"
+#include "rpipe/end/debug_check.h"
 #include "rpipe/end/feature.h"
 #include "rpipe/end/job_state.h"
 #include "rpipe/end/path.h"
@@ -71,12 +72,19 @@ int call_check(struct rch *ch, enum side side)
 
 int call_begin(struct call *call, const char *name, struct rch *ch, enum side side)
 {
+    int rc;
+
     call_enter(call, name);
-    return call_check(ch, side);
+    rc = call_check(ch, side);
+    if (rc == 0 && (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_DEBUG) != 0)
+        rc = debug_check_enter(ch, call);
+    return rc;
 }
 
 int call_end(const struct call *call, int rc)
 {
+    if (call->inside != NULL)
+        debug_check_leave(call->inside);
     call_leave(call);
     return rc;
 }
@@ -199,6 +207,11 @@ static int call_closed_meanwhile(struct rch *ch)
     return call_gone(ch, call_error(NULL, -ENOTCONN, "the pipe has been closed by another thread"));
 }
 
+static bool call_is_excluded(const struct rch *ch)
+{
+    return ch->closing == CLOSING_ALONE && !pthread_equal(ch->closer, pthread_self());
+}
+
 static int call_locked_attempt(struct rch *ch, attempt try, void *arguments)
 {
     int rc;
@@ -206,12 +219,9 @@ static int call_locked_attempt(struct rch *ch, attempt try, void *arguments)
     pthread_mutex_lock(&ch->mutex);
     if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_CLOSED) != 0)
         rc = call_closed_meanwhile(ch);
+    else if (call_is_excluded(ch))
+        rc = call_error(ch, -ENOTCONN, "another thread closes the pipe (rclose)");
     else
-static bool call_is_excluded(const struct rch *ch)
-{
-    return ch->closing == CLOSING_ALONE && !pthread_equal(ch->closer, pthread_self());
-}
-
         rc = try(ch, arguments);
     pthread_mutex_unlock(&ch->mutex);
     return rc;
@@ -219,8 +229,6 @@ static bool call_is_excluded(const struct rch *ch)
 
 static int call_try(struct rch *ch, attempt try, void *arguments)
 {
-    else if (call_is_excluded(ch))
-        rc = call_error(ch, -ENOTCONN, "another thread closes the pipe (rclose)");
     int rc;
 
     if (!call_is_locked(ch))

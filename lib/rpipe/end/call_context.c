@@ -35,6 +35,7 @@ const char *call_rename(const char *name)
 void call_enter(struct call *call, const char *name)
 {
     call->outer = call_rename(name);
+    call->inside = NULL;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &call->cancel);
     call->shard = (uint32_t)((uintptr_t)pthread_self() >> 12) % SHARDS;
     /* seq_cst: before the load in calls_ended; rexit uses the opposite order */

@@ -21,8 +21,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct rch;
+
 struct call {
-    const char *outer; /* name of the call around this one; NULL: none */
+    const char *outer;  /* name of the call around this one; NULL: none */
+    struct rch *inside; /* the end that it has entered (debug_check.h); NULL: none */
     uint32_t shard;
     int cancel; /* cancellation state of this thread before the call */
 };

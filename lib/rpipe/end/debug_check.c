@@ -5,6 +5,9 @@
  * Writer: every invariant of the shadow. Reader: a second instance of the heap, from which the messages that are read are
  * carved, and to which they go back before the writer takes them back: so messages that overlap are found, and a test can compare
  * the two instances (debug_check_compare).
+ *
+ * Threads: a call enters its end, unless that has RPIPE_THREADS, and leaves it. A second thread that enters meanwhile gets an
+ * error that names both calls, and its call is not made.
  */
 #include "rpipe/end/debug_check.h"
 
@@ -78,6 +81,41 @@ void debug_check_heap(struct rch *ch)
         return;
     log_error("%s: the metadata of the heap is corrupt: %s", end_name(ch), err.text);
     abort();
+}
+
+/* ---- one thread at a time ---- */
+
+static _Thread_local char debug_check_thread; /* its address stands for the thread */
+static _Atomic unsigned debug_check_warned;
+
+int debug_check_enter(struct rch *ch, struct call *call)
+{
+    const char *nobody = NULL, *name;
+
+    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_LOCKED) != 0)
+        return 0;
+    if (atomic_compare_exchange_strong(&ch->inside, &nobody, &debug_check_thread)) {
+        atomic_store_explicit(&ch->inside_call, call_name(), memory_order_relaxed);
+        call->inside = ch;
+        return 0;
+    }
+    if (nobody == &debug_check_thread) /* a call that another one of this thread makes */
+        return 0;
+    name = atomic_load_explicit(&ch->inside_call, memory_order_relaxed);
+    log_few(&debug_check_warned, "%s: two threads are inside at the same time, in %s and in %s",
+            end_name(ch), name != NULL ? name : "a call", call_name());
+    return call_error(ch, -EBUSY,
+                      "another thread is inside %s; one end belongs to one thread at a time, "
+                      "unless it is opened with RPIPE_THREADS",
+                      name != NULL ? name : "a call");
+}
+
+/* The end may have been closed, and opened anew by another thread: it has left already. */
+void debug_check_leave(struct rch *ch)
+{
+    const char *own = &debug_check_thread;
+
+    (void)atomic_compare_exchange_strong(&ch->inside, &own, NULL);
 }
 
 /* ---- the two instances beside each other ---- */

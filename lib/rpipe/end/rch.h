@@ -157,7 +157,8 @@ struct rch {
     bool loss_reported;     /* a call on this end has returned that the peer is lost */
     bool late;              /* opened after the peer's close message: touches and sends nothing */
     bool checked;           /* RMALLOC_DEBUG=1 */
-    struct pipe_config cfg; /* resolved: without defaults */
+    const char *_Atomic inside, *_Atomic inside_call; /* debug_check.c: the thread, and its call */
+    struct pipe_config cfg;                           /* resolved: without defaults */
     const struct btl_ops *ops;
     struct btl *btl;
     struct btl_memory ring_memory, credit_memory, heap_memory, reverse_memory;
