@@ -100,7 +100,7 @@ static void see_process(void)
     }
     EXPECT(read(channel[0], &left, sizeof(left)) == (ssize_t)sizeof(left),
            "a process that leaves another behind");
-    EXPECT(waitpid(parent, &status, 0) == parent && status == 0, "its parent");
+    EXPECT(waitpid(parent, &status, 0) == parent && status == 0, "its parent: status 0x%x", status);
     one_is_seen("a process", 1);
     kill(left, SIGKILL);
     EXPECT(waitpid(left, &status, 0) == left, "an orphan becomes a child of this process");

@@ -138,7 +138,7 @@ void survey_share(void (*work)(unsigned, uint64_t, struct findings *), const cha
     struct share *share = mmap(NULL, WORKERS * sizeof(*share), PROT_READ | PROT_WRITE,
                                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pid_t pid[WORKERS], parent = getpid();
-    int w, status;
+    int w, status = -1;
 
     if (share == MAP_FAILED) {
         perror("the findings");
@@ -158,7 +158,7 @@ void survey_share(void (*work)(unsigned, uint64_t, struct findings *), const cha
     }
     for (w = 0; w < WORKERS; w++) {
         EXPECT(pid[w] > 0 && waitpid(pid[w], &status, 0) == pid[w] && status == 0,
-               "a part of the test did not end");
+               "a part of the test ended with status 0x%x", status);
         check_failures += share[w].failures;
         add_spread(&sum->calls, &share[w].found.calls);
         add_spread(&sum->exits, &share[w].found.exits);

@@ -152,8 +152,10 @@ static void stays(const char *path, const char *self)
         execl(self, self, "--count", text, (char *)NULL);
         _exit(99);
     }
-    if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
-        fail("status of a program that was executed", 0, status);
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0) {
+        printf("a program that was executed ended with status 0x%x\n", (unsigned)status);
+        failures++;
+    }
 }
 
 int main(int argc, char **argv)

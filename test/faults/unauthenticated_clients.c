@@ -432,7 +432,7 @@ static enum answer greet_rightly(const struct door *door, const void *cookie, co
 static int as_no_rank(const struct door *door, const void *cookie, const void *id, pid_t pid)
 {
     char path[64];
-    int fd, status;
+    int fd, status = -1;
     pid_t child = fork();
 
     if (child == 0) {
@@ -446,9 +446,10 @@ static int as_no_rank(const struct door *door, const void *cookie, const void *i
         snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
         _exit(opendir(path) != NULL ? 3 : 0);
     }
-    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status)
-               ? WEXITSTATUS(status)
-               : 99;
+    if (child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status))
+        return WEXITSTATUS(status);
+    printf("a client ended with status 0x%x\n", (unsigned)status);
+    return 99;
 }
 
 /* Of what a rank has open, or mapped, nothing has a name where others could find it. */

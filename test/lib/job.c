@@ -90,6 +90,8 @@ static bool reap(struct job *job, int rank, int options)
     if (waitpid(job->pid[rank], &job->status[rank], options) != job->pid[rank])
         return false;
     job->pid[rank] = 0;
+    if (WIFSIGNALED(job->status[rank]) && WTERMSIG(job->status[rank]) != job->sent[rank])
+        printf("rank %d ended with status 0x%x\n", rank, (unsigned)job->status[rank]);
     return true;
 }
 
@@ -113,6 +115,7 @@ void job_kill(struct job *job, int rank, int sig)
 {
     if (job->pid[rank] == 0)
         return;
+    job->sent[rank] = sig;
     if (sig == SIGKILL)
         atomic_store(&job->board->killed, clock_now());
     kill(job->pid[rank], sig);

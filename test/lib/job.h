@@ -44,6 +44,7 @@ struct job {
     char port[8], secret[40];
     pid_t pid[RANKS_MOST]; /* 0: has ended and been waited for */
     int status[RANKS_MOST];
+    int sent[RANKS_MOST]; /* the last signal of job_kill */
     struct board *board;
 };
 

@@ -179,6 +179,8 @@ static int in_child(int (*body)(const char *name, const char *value), const char
         _exit(body(name, value));
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (!WIFEXITED(status))
+        print_error("a child ended with status 0x%x\n", (unsigned)status);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 200 + WTERMSIG(status);
 }
 
