@@ -13,11 +13,10 @@ fortran_tests = \
 	test/fortran/messages \
 	test/fortran/twins
 noinst_DATA += $(fortran_examples)
-check_LTLIBRARIES += test/fortran/liblayout.la
-test_fortran_liblayout_la_SOURCES = test/fortran/layout_c.c
 dist_check_SCRIPTS += test/fortran/twins
 EXTRA_DIST += \
 	test/fortran/layout.f90 \
+	test/fortran/layout_c.c \
 	test/fortran/messages.f90
 
 # the module, for programs to compile: module files belong to one compiler
@@ -29,13 +28,19 @@ fortran_module = $(srcdir)/bindings/fortran/rpipe.f90
 fortran_halo = examples/fortran/halo
 fortran_mpi_halo = examples/fortran/mpi_halo
 fortran_layout = test/fortran/layout
+fortran_layout_c = test/fortran/layout_c.o
 fortran_messages = test/fortran/messages
 fortran_mpi_sources = $(srcdir)/examples/fortran/heat.f90 $(srcdir)/examples/fortran/mpi_halo.f90
 fortran_twins = test/fortran/twins
-$(fortran_layout): $(srcdir)/test/fortran/layout.f90 test/fortran/liblayout.la
+$(fortran_layout): $(srcdir)/test/fortran/layout.f90 $(fortran_layout_c)
 $(fortran_messages): $(srcdir)/test/fortran/messages.f90
 $(fortran_halo): $(srcdir)/examples/fortran/heat.f90 $(srcdir)/examples/fortran/halo.f90
 $(fortran_twins).log: $(fortran_halo) $(fortran_mpi_halo) $(fortran_messages)
+
+# the flags of C are for the library: those of coverage would need more than the Fortran compiler links
+$(fortran_layout_c): $(srcdir)/test/fortran/layout_c.c $(srcdir)/include/rpipe.h
+	@$(MKDIR_P) $(@D)
+	$(AM_V_CC)$(CC) -std=c11 -Wall -Wextra $(findstring -Werror,$(WARN_CFLAGS)) -I$(srcdir)/include -c -o $@ $<
 
 # sources in the order of their modules
 fortran_flags = -std=f2018 -O2 -g -Wall -Wextra -Wno-compare-reals -Wno-function-elimination $(findstring -Werror,$(WARN_CFLAGS))
@@ -43,7 +48,7 @@ if HAVE_FC
 $(fortran_layout) $(fortran_messages) $(fortran_halo): $(fortran_module) $(srcdir)/bindings/fortran/rpipe_arrays.inc $(public)
 	@$(MKDIR_P) $@.mod
 	$(AM_V_GEN)$(LIBTOOL) --silent --tag=CC --mode=link $(TEST_FC) $(fortran_flags) $(SANITIZE_CFLAGS) -J$@.mod -o $@ \
-		$(fortran_module) $(filter-out $(fortran_module),$(filter %.f90,$^)) $(filter %/liblayout.la,$^) $(public)
+		$(fortran_module) $(filter-out $(fortran_module),$(filter %.f90,$^)) $(filter %.o,$^) $(public)
 else
 $(fortran_layout) $(fortran_messages) $(fortran_halo):
 	@$(MKDIR_P) $(@D)
@@ -60,6 +65,6 @@ $(fortran_mpi_halo): $(fortran_mpi_sources)
 endif
 
 clean-fortran:
-	rm -rf $(fortran_programs:=.mod)
+	rm -rf $(fortran_programs:=.mod) $(fortran_layout_c)
 clean-local: clean-fortran
 .PHONY: clean-fortran
