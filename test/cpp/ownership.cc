@@ -178,6 +178,8 @@ void failures_are_errors(const rpipe::job &job)
     CHECK(thrown([&] { (void)p.in.read<int>(); }) == -EBADMSG);
     p.out.send(short{3});
     CHECK(thrown([&] { (void)p.in.recv<int>(); }) == -EBADMSG);
+    p.out.send(2.5);
+    CHECK(thrown([&] { (void)p.in.recv<int>(); }) == -EMSGSIZE && p.in.recv<double>() == 2.5);
     p.out.send(std::string("text"));
     auto text = p.in.read<char>();
     CHECK(std::string(text.begin(), text.end()) == "text");
