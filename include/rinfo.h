@@ -118,6 +118,8 @@ typedef struct rinfo_row {
     const char *const *unit; /* their units */
     const uint64_t *value;   /* their values */
     const bool *now;         /* true: a state now; else a sum */
+    const char *program;     /* process: name of the program; an end: "" */
+    const char *job;         /* process: bootstrap and name of the job; an end: "" */
 } rinfo_row_t;
 
 /* Calls row for the process and for each end. A result of row other than 0 ends it and is returned. */

@@ -29,6 +29,7 @@ whole_scripts = \
 	test/tarball \
 	test/tools \
 	test/trace \
+	test/troubleshooting \
 	test/tutorial \
 	test/usage \
 	test/wraparound

@@ -114,8 +114,12 @@ void perf_output_begin(const struct perf_options *o);
 void perf_output_result(const struct perf_options *o, const struct perf_result *r);
 void perf_output_end(const struct perf_options *o, double others);
 
+const char *perf_setting(const char *name); /* value in force; "?": unknown name */
+
 /* ---- perf_plot.c ---- */
-int perf_plot(const char *path, const struct perf_options *o, const struct perf_result *r, int n);
+/* others: share of the processors' time that was not ours */
+int perf_plot(const char *path, const struct perf_options *o, const struct perf_result *r, int n,
+              double others);
 
 static inline double perf_now_ns(void)
 {

@@ -19,7 +19,7 @@ static const char *const test_names[PERF_TESTS] = {"latency", "stream", "memory"
 static int printed;             /* results so far */
 static struct perf_result last; /* a table begins where its kind changes */
 
-static const char *setting_value(const char *name)
+const char *perf_setting(const char *name)
 {
     const rinfo_setting_t *s;
 
@@ -43,7 +43,7 @@ static double bytes_per_second(const struct perf_result *r)
 static void table_begin(const struct perf_options *o)
 {
     printf("rmalloc_perf %s: 2 processes, %s, %ld processors, RPIPE_WAIT=%s", rinfo_version(),
-           perf_launch_name(), sysconf(_SC_NPROCESSORS_ONLN), setting_value("RPIPE_WAIT"));
+           perf_launch_name(), sysconf(_SC_NPROCESSORS_ONLN), perf_setting("RPIPE_WAIT"));
     if (o->slots > 0)
         printf(", %ld slots", o->slots);
     if (o->bound > 0)
@@ -161,7 +161,7 @@ static void json_begin(const struct perf_options *o)
            "\"%s\", \"touched\": %s, "
            "\"rounds\": %d, \"slots\": %ld, \"sync\": \"%s\", \"algorithm\": \"%s\", \"clock_ns\": "
            "%.1f,\n \"results\": [",
-           rinfo_version(), sysconf(_SC_NPROCESSORS_ONLN), setting_value("RPIPE_WAIT"),
+           rinfo_version(), sysconf(_SC_NPROCESSORS_ONLN), perf_setting("RPIPE_WAIT"),
            o->touch ? "true" : "false", o->rounds, o->slots,
            o->sync_name != NULL ? o->sync_name : "blocks",
            o->algorithm_name != NULL ? o->algorithm_name : "next", perf_clock_cost());

@@ -8,13 +8,13 @@
 #include "perf.h"
 #include <rinfo.h>
 
-#include <rinfo.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The same curve has the same colour in both panels. */
@@ -111,8 +111,27 @@ static void print_panel(FILE *script, const struct perf_result *r, int n, const 
     fprintf(script, "\n");
 }
 
+/* Where and when it was measured, how calls wait, and whether others used the machine: a picture outlives its directory. */
+static void print_origin(FILE *script, double others)
+{
+    char text[320], host[64] = "?", date[32] = "?";
+    time_t now = time(NULL);
+    struct tm tm;
+
+    (void)gethostname(host, sizeof(host) - 1);
+    if (localtime_r(&now, &tm) != NULL)
+        (void)strftime(date, sizeof(date), "%Y-%m-%d %H:%M", &tm);
+    snprintf(text, sizeof(text), "%s, %s, RPIPE_WAIT=%s, others took %.1f %% of the processors%s",
+             host, date, perf_setting("RPIPE_WAIT"), 100 * others,
+             others > PERF_BUSY ? ": BUSY" : "");
+    fprintf(script, "set label 99 ");
+    print_quoted(script, text);
+    fprintf(script, " at screen 0.99,0.02 right noenhanced font ',9' textcolor rgb '%s'\n",
+            others > PERF_BUSY ? "#b2182b" : "#777777");
+}
+
 static void print_script(FILE *script, const char *path, const struct perf_options *o,
-                         const struct perf_result *r, int n)
+                         const struct perf_result *r, int n, double others)
 {
     int panels = has(r, n, true) + has(r, n, false);
     int *curve_of = calloc((size_t)n, sizeof(*curve_of));
@@ -133,6 +152,7 @@ static void print_script(FILE *script, const char *path, const struct perf_optio
             "'2M' 2097152, "
             "'16M' 16777216)\nset offsets graph 0.03, graph 0.03, 0, 0\nset rmargin 4\n",
             panels, rinfo_version(), o->touch ? "filled and read" : "not touched");
+    print_origin(script, others);
     if (has(r, n, true))
         print_panel(script, r, n, curve_of, true);
     if (has(r, n, false))
@@ -141,7 +161,8 @@ static void print_script(FILE *script, const char *path, const struct perf_optio
     free(curve_of);
 }
 
-int perf_plot(const char *path, const struct perf_options *o, const struct perf_result *r, int n)
+int perf_plot(const char *path, const struct perf_options *o, const struct perf_result *r, int n,
+              double others)
 {
     void (*before)(int) = signal(SIGPIPE, SIG_IGN); /* gnuplot may be missing, or leave early */
     FILE *script = popen("exec gnuplot", "w");
@@ -152,7 +173,7 @@ int perf_plot(const char *path, const struct perf_options *o, const struct perf_
         signal(SIGPIPE, before);
         return -1;
     }
-    print_script(script, path, o, r, n);
+    print_script(script, path, o, r, n, others);
     status = pclose(script);
     signal(SIGPIPE, before);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && access(path, R_OK) == 0)

@@ -25,5 +25,10 @@ tools_rmalloc_perf_SOURCES = \
 	tools/rmalloc_perf.c
 tools_rmalloc_perf_LDADD = $(public) -lm
 tools_rmalloc_stat_LDADD = $(public)
-tools_rmalloc_trace_SOURCES = tools/rmalloc_trace.c tools/trace_align.c tools/trace_align.h
+tools_rmalloc_trace_SOURCES = \
+	tools/rmalloc_trace.c \
+	tools/trace_align.c \
+	tools/trace_align.h \
+	tools/trace_summary.c \
+	tools/trace_summary.h
 tools_rmalloc_trace_LDADD = $(public)

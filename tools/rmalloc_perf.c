@@ -96,7 +96,8 @@ int main(int argc, char **argv)
         status = 1;
     }
     status |= perf_launch_wait();
-    if (rank == 0 && options.plot != NULL && perf_plot(options.plot, &options, kept, results) != 0)
+    if (rank == 0 && options.plot != NULL &&
+        perf_plot(options.plot, &options, kept, results, others) != 0)
         status = 1;
     return status;
 }

@@ -29,21 +29,22 @@ static struct {
 
 /* ---- a snapshot ---- */
 
-struct channel {
+struct end {
     rinfo_row_t row; /* without its pointers, which are valid during the call only */
     uint64_t value[COUNTERS_MOST];
 };
 
 struct snapshot {
     struct timespec at;
-    struct channel process, *channel;
-    size_t channels, room;
+    struct end process, *end;
+    size_t pipes, room;
     char name[COUNTERS_MOST][40], unit[COUNTERS_MOST][24];
+    char program[64], job[128];
     bool now[COUNTERS_MOST];
     int counters;
 };
 
-static void copy(struct channel *to, const rinfo_row_t *row, int counters)
+static void copy(struct end *to, const rinfo_row_t *row, int counters)
 {
     to->row = *row;
     memcpy(to->value, row->value, (size_t)counters * sizeof(*row->value));
@@ -60,25 +61,27 @@ static int keep(const rinfo_row_t *row, void *argument)
             snprintf(s->unit[i], sizeof(s->unit[i]), "%s", row->unit[i]);
             s->now[i] = row->now[i];
         }
+        snprintf(s->program, sizeof(s->program), "%s", row->program);
+        snprintf(s->job, sizeof(s->job), "%s", row->job);
         copy(&s->process, row, s->counters);
         return 0;
     }
-    if (s->channels == s->room) {
+    if (s->pipes == s->room) {
         size_t room = s->room > 0 ? 2 * s->room : 64;
-        struct channel *more = realloc(s->channel, room * sizeof(*more));
+        struct end *more = realloc(s->end, room * sizeof(*more));
 
         if (more == NULL)
             return -ENOMEM;
-        s->channel = more;
+        s->end = more;
         s->room = room;
     }
-    copy(&s->channel[s->channels++], row, s->counters);
+    copy(&s->end[s->pipes++], row, s->counters);
     return 0;
 }
 
 static int take(int pid, struct snapshot *s)
 {
-    s->channels = 0;
+    s->pipes = 0;
     clock_gettime(CLOCK_MONOTONIC, &s->at);
     return rinfo_observe(pid, keep, s);
 }
@@ -91,21 +94,21 @@ static int counter(const struct snapshot *s, const char *name)
     return -1;
 }
 
-static uint64_t value(const struct snapshot *s, const struct channel *c, const char *name)
+static uint64_t value(const struct snapshot *s, const struct end *c, const char *name)
 {
     int i = counter(s, name);
 
     return i >= 0 ? c->value[i] : 0;
 }
 
-static const struct channel *same(const struct snapshot *s, const struct channel *c)
+static const struct end *same(const struct snapshot *s, const struct end *c)
 {
-    for (size_t i = 0; i < s->channels; i++) {
-        const rinfo_row_t *a = &s->channel[i].row, *b = &c->row;
+    for (size_t i = 0; i < s->pipes; i++) {
+        const rinfo_row_t *a = &s->end[i].row, *b = &c->row;
 
         if (a->from == b->from && a->to == b->to && a->context == b->context &&
             a->writer == b->writer && a->incarnation == b->incarnation)
-            return &s->channel[i];
+            return &s->end[i];
     }
     return NULL;
 }
@@ -141,8 +144,8 @@ static double seconds(const struct snapshot *from, const struct snapshot *to)
  * Per second since `before`, or the sum without it. A smaller
  * value than before is of a new process with the same pid.
  */
-static double amount(const struct snapshot *s, const struct channel *c,
-                     const struct snapshot *before, const struct channel *then, const char *name)
+static double amount(const struct snapshot *s, const struct end *c, const struct snapshot *before,
+                     const struct end *then, const char *name)
 {
     uint64_t now = value(s, c, name), old;
 
@@ -152,7 +155,20 @@ static double amount(const struct snapshot *s, const struct channel *c,
     return now >= old ? (double)(now - old) / seconds(before, s) : 0;
 }
 
-static void print_channels(const struct snapshot *s, const struct snapshot *before)
+/* Size of the heap, and how much of it is in messages that have been sent and not freed. */
+static void print_heap(uint64_t bytes, uint64_t used)
+{
+    const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double size = (double)bytes;
+    int i = 0;
+
+    for (; size >= 1024 && i < 4; i++)
+        size /= 1024;
+    printf(" %6.*f %-3s %6.1f %%", i > 0 && size < 100 ? 1 : 0, size, unit[i],
+           bytes > 0 ? 100.0 * (double)used / (double)bytes : 0.0);
+}
+
+static void print_pipes(const struct snapshot *s, const struct snapshot *before)
 {
     const char *each = before != NULL ? "/s" : "";
     char head[4][24];
@@ -161,10 +177,11 @@ static void print_channels(const struct snapshot *s, const struct snapshot *befo
     snprintf(head[1], sizeof(head[1]), "bytes%s", each);
     snprintf(head[2], sizeof(head[2]), "stalls%s", each);
     snprintf(head[3], sizeof(head[3]), "sleeps%s", each);
-    printf("%-14s %-6s %-7s %-11s %12s %14s %10s %10s %11s\n", "channel", "end", "backend", "state",
-           head[0], head[1], head[2], head[3], "outstanding");
-    for (size_t i = 0; i < s->channels; i++) {
-        const struct channel *c = &s->channel[i], *then = before != NULL ? same(before, c) : NULL;
+    printf("%-14s %-6s %-7s %-11s %12s %14s %10s %10s %11s %10s %8s %7s\n", "pipe", "end",
+           "backend", "state", head[0], head[1], head[2], head[3], "outstanding", "heap", "in use",
+           "held");
+    for (size_t i = 0; i < s->pipes; i++) {
+        const struct end *c = &s->end[i], *then = before != NULL ? same(before, c) : NULL;
         printf(
             "%-14s %-6s %-7s %-11s %12.0f %14.0f %10.0f %10.0f %11llu", end_name(&c->row),
             c->row.writer ? "writer" : "reader", c->row.backend, c->row.state,
@@ -172,6 +189,8 @@ static void print_channels(const struct snapshot *s, const struct snapshot *befo
             amount(s, c, before, then, "stalls_ring") + amount(s, c, before, then, "stalls_heap") +
                 amount(s, c, before, then, "stalls_queue"),
             amount(s, c, before, then, "sleeps"), (unsigned long long)value(s, c, "outstanding"));
+        print_heap(value(s, c, "heap_bytes"), value(s, c, "outstanding_bytes"));
+        printf(" %7llu", (unsigned long long)value(s, c, "held"));
         print_wait(&c->row);
     }
 }
@@ -194,20 +213,20 @@ static void print_process(const struct snapshot *s)
 {
     const rinfo_row_t *p = &s->process.row;
 
-    printf("pid %d  rank %d of %d  %.1f s  channels: %llu open, %llu opened", p->pid, p->rank,
-           p->ranks, (double)p->age_ns / 1e9, (unsigned long long)p->open,
-           (unsigned long long)p->opened);
+    printf("pid %d %s  rank %d of %d (%s)  %.1f s  pipes: %llu open, %llu opened", p->pid,
+           s->program, p->rank, p->ranks, s->job, (double)p->age_ns / 1e9,
+           (unsigned long long)p->open, (unsigned long long)p->opened);
     print_wait(p);
 }
 
 static void print_text(const struct snapshot *s, const struct snapshot *before)
 {
     print_process(s);
-    print_channels(s, before);
+    print_pipes(s, before);
     print_sums(s, before);
 }
 
-static void print_json_row(const struct snapshot *s, const struct channel *c)
+static void print_json_row(const struct snapshot *s, const struct end *c)
 {
     const char *name[COUNTERS_MOST];
     rinfo_row_t row = c->row;
@@ -217,6 +236,8 @@ static void print_json_row(const struct snapshot *s, const struct channel *c)
     row.counters = s->counters;
     row.name = name;
     row.value = c->value;
+    row.program = s->program;
+    row.job = s->job;
     (void)rinfo_json(&row, stdout);
 }
 
@@ -224,10 +245,10 @@ static void print_json(const struct snapshot *s)
 {
     printf("{\"process\": ");
     print_json_row(s, &s->process);
-    printf(", \"channels\": [");
-    for (size_t i = 0; i < s->channels; i++) {
+    printf(", \"pipes\": [");
+    for (size_t i = 0; i < s->pipes; i++) {
         printf("%s\n ", i > 0 ? "," : "");
-        print_json_row(s, &s->channel[i]);
+        print_json_row(s, &s->end[i]);
     }
     printf("]}\n");
 }
@@ -267,8 +288,8 @@ static int watch(int pid)
         if (!option.json)
             putchar('\n');
     }
-    free(one.channel);
-    free(other.channel);
+    free(one.end);
+    free(other.end);
     return 0;
 }
 
@@ -295,8 +316,8 @@ static int list(void)
             continue;
         }
         print_process(&s);
-        for (size_t i = 0; i < s.channels; i++) {
-            const rinfo_row_t *row = &s.channel[i].row;
+        for (size_t i = 0; i < s.pipes; i++) {
+            const rinfo_row_t *row = &s.end[i].row;
 
             if (row->waits_for[0] == '\0' && !option.all)
                 continue;
@@ -305,7 +326,7 @@ static int list(void)
         }
     }
     closedir(proc);
-    free(s.channel);
+    free(s.end);
     if (found == 0)
         fprintf(stderr, "rmalloc_stat: no process of this user publishes counters\n");
     return found == 0;

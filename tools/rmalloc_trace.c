@@ -9,6 +9,7 @@
  * with the same clock.
  */
 #include "trace_align.h"
+#include "trace_summary.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -20,15 +21,19 @@
 #include <string.h>
 #include <unistd.h>
 
+#define SUMMARY_WAITS 20 /* longest waits in a summary, by default */
+
 static struct {
     const char *output;
     bool unaligned; /* times are not converted */
+    int summary;    /* waits to be listed; 0: no summary but the trace */
 } option;
 
 struct merging {
     FILE *to;
-    bool any;             /* an event has been printed */
-    unsigned long events; /* of all files */
+    struct trace_summary *summary; /* NULL: the events are printed */
+    bool any;                      /* an event has been printed */
+    unsigned long events;          /* of all files */
 };
 
 /* ---- events ---- */
@@ -167,10 +172,14 @@ static bool merge(struct merging *m, const char *name, const struct trace_head *
         while ((length = getline(&line, &room, from)) > 0 && line[0] == '{') {
             while (length > 0 && strchr(",\n", line[length - 1]) != NULL)
                 line[--length] = '\0';
-            copy_event(m, line, a);
+            if (m->summary == NULL)
+                copy_event(m, line, a);
+            else if (!trace_summary_add(m->summary, line))
+                break;
         }
     }
-    print_label(m, head, a);
+    if (m->summary == NULL)
+        print_label(m, head, a);
     free(line);
     fclose(from);
     return true;
@@ -234,12 +243,17 @@ static int merge_all(char **name, struct merging *m)
         if (!read_head(name[i], &head[i]))
             status = 1; /* the others are merged all the same */
     trace_align(head, a, n, option.unaligned);
-    fprintf(m->to, "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [");
+    if (m->summary == NULL)
+        fprintf(m->to, "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [");
     for (int i = 0; i < n; i++)
         if (head[i].usable && !merge(m, name[i], &head[i], &a[i]))
             status = 1;
-    print_clocks(m->to, head, a, n);
-    if (option.output != NULL) {
+    if (m->summary != NULL) {
+        trace_summary_print(m->summary, m->to, option.summary);
+    } else {
+        print_clocks(m->to, head, a, n);
+    }
+    if (m->summary == NULL && option.output != NULL) {
         printf("%lu events in %s\n", m->events, option.output);
         list_clocks(head, a, n);
     }
@@ -261,6 +275,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case 'l':
         option.unaligned = true;
         return 0;
+    case 's':
+        option.summary = arg != NULL ? atoi(arg) : SUMMARY_WAITS;
+        if (option.summary < 1)
+            argp_error(state, "--summary=%s is not a number of waits, 1 or more", arg);
+        return 0;
     case ARGP_KEY_ARGS:
         names = state->argv + state->next;
         state->next = state->argc;
@@ -276,6 +295,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 static const struct argp_option option_table[] = {
     {"leave-clocks", 'l', NULL, 0, "Leaves times as they are", 0},
     {"output", 'o', "FILE", 0, "Output file; default: standard output", 0},
+    {"summary", 's', "N", OPTION_ARG_OPTIONAL,
+     "Prints where the time went, and no trace: the N longest waits (20), the pipes, calls that "
+     "have not ended",
+     0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -308,7 +331,12 @@ int main(int argc, char **argv)
         fprintf(stderr, "rmalloc_trace: %s: %s\n", option.output, strerror(errno));
         return 1;
     }
+    if (option.summary > 0 && (m.summary = trace_summary_new()) == NULL) {
+        fprintf(stderr, "rmalloc_trace: not enough memory for a summary\n");
+        return 1;
+    }
     status = merge_all(names, &m);
+    trace_summary_free(m.summary);
     if (fclose(m.to) != 0) {
         fprintf(stderr, "rmalloc_trace: the trace cannot be written: %s\n", strerror(errno));
         return 1;

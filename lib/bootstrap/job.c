@@ -152,6 +152,19 @@ int job_rank(void) { return job.rank; }
 int job_size(void) { return job.size; }
 const char *job_name(void) { return job.ops != NULL ? job.ops->name : NULL; }
 
+void job_label(char *text, size_t bytes)
+{
+    const char *name = job_name(), *which = "";
+
+    if (job.ops == &job_tcp_ops)
+        which = setting_text(SET_ROOT);
+    else if (job.ops != NULL && job.ops != &job_single_ops)
+        which = getenv("PMIX_NAMESPACE");
+    if (which == NULL)
+        which = "";
+    snprintf(text, bytes, "%s%s%s", name != NULL ? name : "", *which != '\0' ? " " : "", which);
+}
+
 int job_local_size(void)
 {
     return job.ops != NULL && job.ops->local_size != NULL ? job.ops->local_size() : 0;

@@ -30,6 +30,8 @@ int job_local_size(void);
 int job_watch(void); /* see job_ops.watch; -1: nothing to watch */
 void job_watched(void);
 const char *job_name(void); /* "pmix", "tcp", "single"; NULL before job_open */
+/* The bootstrap, and the name of the job there: "pmix 4711@1", "tcp 127.0.0.1:7000". */
+void job_label(char *text, size_t bytes);
 /* For rmalloc_info: the bootstrap with this index, and the result of its query; -ENOENT after
  * the last. */
 int job_describe(int index, const char **name, bool *usable, struct error *err);

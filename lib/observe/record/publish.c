@@ -137,7 +137,7 @@ static void publish_describe(struct published *header, const struct published_la
     header->counters = (uint32_t)layout->rows;
 }
 
-int publish_start(int rank, int ranks, const struct published_layout *layout)
+int publish_start(int rank, int ranks, const char *job, const struct published_layout *layout)
 {
     size_t bytes = publish_round(sizeof(struct published));
     struct published *header;
@@ -166,6 +166,8 @@ int publish_start(int rank, int ranks, const struct published_layout *layout)
     header->ranks = ranks;
     header->chunks_most = PUBLISHED_CHUNKS;
     header->started = clock_now();
+    snprintf(header->program, sizeof(header->program), "%s", program_invocation_short_name);
+    snprintf(header->job, sizeof(header->job), "%s", job);
     publish_describe(header, layout);
     /* release: the header is initialized; pairs with publish_header */
     atomic_store_explicit(&publish_header_now, header, memory_order_release);

@@ -31,6 +31,8 @@
 #define PUBLISHED_CHUNKS 128  /* chunks of ends in a file */
 #define PUBLISHED_COUNTERS 48 /* counters of an end */
 #define PUBLISHED_WAIT_WORDS 7
+#define PUBLISHED_PROGRAM_BYTES 32
+#define PUBLISHED_JOB_BYTES 96
 #define PUBLISHED_NONE UINT32_MAX
 
 /*
@@ -97,6 +99,8 @@ struct published {
     } chunk[PUBLISHED_CHUNKS];
     struct published_counter counter[PUBLISHED_COUNTERS];
     _Atomic uint64_t total[PUBLISHED_COUNTERS]; /* sums of closed ends */
+    char program[PUBLISHED_PROGRAM_BYTES];      /* name of the program, a string */
+    char job[PUBLISHED_JOB_BYTES];              /* bootstrap and name of the job, a string */
 };
 static_assert(offsetof(struct published, started) == 56, "layout of the published file");
 
@@ -115,7 +119,7 @@ struct published_layout {
 };
 
 /* Creates the file at rinit; publish_complete() makes it readable. 0 or -errno: this process is not observable. */
-int publish_start(int rank, int ranks, const struct published_layout *layout);
+int publish_start(int rank, int ranks, const char *job, const struct published_layout *layout);
 void publish_complete(void);
 void publish_stop(void);                /* at rexit, and in the child of a fork */
 struct published *publish_header(void); /* NULL: nothing is published */

@@ -107,9 +107,10 @@ int rinfo_json(const rinfo_row_t *row, FILE *to)
     if (row->process)
         fprintf(to,
                 "{\"pid\": %d, \"rank\": %d, \"ranks\": %d, \"open\": %llu, \"opened\": %llu, "
-                "\"age_ns\": %llu",
+                "\"age_ns\": %llu, \"program\": \"%s\", \"job\": \"%s\"",
                 row->pid, row->rank, row->ranks, (unsigned long long)row->open,
-                (unsigned long long)row->opened, (unsigned long long)row->age_ns);
+                (unsigned long long)row->opened, (unsigned long long)row->age_ns,
+                row->program != NULL ? row->program : "", row->job != NULL ? row->job : "");
     else
         fprintf(to,
                 "{\"from\": %d, \"to\": %d, \"context\": %llu, \"incarnation\": %u, \"role\": "

@@ -112,6 +112,8 @@ static const char *observe_check(struct view *v)
         h->published_at > h->end_bytes - sizeof(struct published_end) ||
         h->state_at > h->end_bytes - sizeof(uint32_t))
         return "the size of its ends is invalid";
+    observe_make_printable(h->program, sizeof(h->program));
+    observe_make_printable(h->job, sizeof(h->job));
     wrong = observe_check_counters(v);
     return wrong != NULL ? wrong : observe_check_chunks(v);
 }
@@ -202,6 +204,8 @@ static rinfo_row_t observe_row_of(struct view *v)
         .unit = v->unit,
         .value = v->value,
         .now = v->now,
+        .program = "",
+        .job = "",
     };
 }
 
@@ -276,6 +280,8 @@ static int observe_visit_process(struct view *v, observe_row visit, void *argume
     }
     memcpy(v->value, sum, sizeof(sum));
     row.process = true;
+    row.program = v->header.program;
+    row.job = v->header.job;
     row.opened = atomic_load_explicit(&v->header.opened, memory_order_relaxed);
     row.age_ns = clock_now() > v->header.started ? (uint64_t)(clock_now() - v->header.started) : 0;
     observe_set_wait(&row, &v->header.wait);

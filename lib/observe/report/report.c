@@ -117,7 +117,7 @@ static void report_print_json(const struct printing *p, const rinfo_row_t *proce
 {
     fprintf(p->to, "{\"process\": ");
     (void)rinfo_json(process, p->to);
-    fprintf(p->to, ", \"channels\": [");
+    fprintf(p->to, ", \"pipes\": [");
     for (struct kept *k = report_first; k != NULL; k = k->next) {
         k->row.name = p->name;
         k->row.value = k->value;

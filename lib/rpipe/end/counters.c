@@ -90,6 +90,8 @@ static const struct counter_row counter_table[] = {
      BOTH(counts.remote.refused)},
     {"direct", "messages", "whose payload was sent from, or placed in, a region without a copy", SUM,
      BOTH(counts.direct)},
+    {"heap_bytes", "bytes", "of the heap, all segments: now", NOW,
+     TIMES(units, published_end.unit_bytes), TIMES(units, published_end.unit_bytes)},
 };
 /* clang-format on */
 #define COUNTERS ((int)(sizeof(counter_table) / sizeof(*counter_table)))
@@ -112,9 +114,9 @@ const struct published_layout *counter_layout(void)
     return &layout;
 }
 
-int counter_start(int rank, int ranks)
+int counter_start(int rank, int ranks, const char *job)
 {
-    int rc = publish_start(rank, ranks, counter_layout());
+    int rc = publish_start(rank, ranks, job, counter_layout());
 
     if (rc != 0)
         return rc;

@@ -21,7 +21,7 @@ struct waiter;
 const struct published_layout *counter_layout(void);
 
 /* Publishes the ends of this process from rinit on. 0 or -errno: it is not observable. */
-int counter_start(int rank, int ranks);
+int counter_start(int rank, int ranks, const char *job);
 
 /* Fills in what is published of an end that is being opened. */
 void counter_describe(struct rch *ch);

@@ -178,6 +178,7 @@ static void rpipe_job_log_choices(int rank, int size)
 
 static int rpipe_job_open_layers(int *rank, int *size, struct error *err)
 {
+    char label[PUBLISHED_JOB_BYTES];
     int64_t deadline;
     int rc = settings_load(err);
 
@@ -214,7 +215,8 @@ static int rpipe_job_open_layers(int *rank, int *size, struct error *err)
     }
     btl_address_known(control_address());
     wait_configure(control_local_ranks());
-    rc = counter_start(*rank, *size);
+    job_label(label, sizeof(label));
+    rc = counter_start(*rank, *size, label);
     if (rc != 0)
         log_info("rinit: this process cannot be observed by rmalloc_stat: %s", rinfo_strerror(rc));
     trace_start(*rank, *size);
