@@ -134,7 +134,7 @@ static void print_script(FILE *script, const char *path, const struct perf_optio
                          const struct perf_result *r, int n, double others)
 {
     int panels = has(r, n, true) + has(r, n, false);
-    int *curve_of = calloc((size_t)n, sizeof(*curve_of));
+    int *curve_of = n > 0 ? calloc((size_t)n, sizeof(*curve_of)) : NULL;
 
     if (curve_of == NULL)
         return;
