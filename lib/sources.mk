@@ -35,7 +35,8 @@ lib_libutil_la_SOURCES = \
 	lib/util/settings.c \
 	lib/util/settings.h \
 	lib/util/sized.h \
-	lib/util/text.h
+	lib/util/text.h \
+	lib/util/thread_id.h
 
 lib_liballoc_la_SOURCES = \
 	lib/alloc/broken.h \

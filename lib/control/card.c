@@ -97,9 +97,11 @@ int card_check(struct card *card, const void *blob, size_t bytes, int rank, stru
     return 0;
 }
 
+bool card_shows_host(const struct card *card) { return card->network != 0; }
+
 bool card_same_kernel(const struct card *a, const struct card *b)
 {
-    return a->network != 0 && b->network != 0 &&
+    return card_shows_host(a) && card_shows_host(b) &&
            memcmp(a->boot_id, b->boot_id, sizeof(a->boot_id)) == 0;
 }
 

@@ -76,6 +76,8 @@ bool card_same_host(const struct card *a, const struct card *b);
 /* The process ids of both are of one namespace. */
 bool card_same_pids(const struct card *a, const struct card *b);
 /* The same host, but perhaps another network namespace. */
+/* Whether the card has what the next three compare: not where /proc cannot be read. */
+bool card_shows_host(const struct card *card);
 bool card_same_kernel(const struct card *a, const struct card *b);
 /* In a time that does not depend on where they differ. */
 bool cookie_equal(const uint8_t *a, const uint8_t *b);

@@ -11,6 +11,7 @@
 
 #include "util/fork_fds.h"
 #include "util/limit.h"
+#include "util/thread_id.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -86,15 +87,20 @@ failed:
 int liveness_fd(void) { return liveness_own.fd; }
 const _Atomic uint32_t *liveness_word(void) { return liveness_own.word; }
 
+/* Without its number in the word the end of this thread is not marked; the end of its sockets shows
+ * it then. */
 void liveness_hold(void)
 {
+    long id = thread_id();
+
     liveness_own.head.list.next = &liveness_own.entry;
     liveness_own.entry.next = &liveness_own.head.list;
     liveness_own.head.futex_offset =
         (long)((intptr_t)liveness_own.word - (intptr_t)&liveness_own.entry);
     liveness_own.head.list_op_pending = NULL;
     syscall(SYS_get_robust_list, 0, &liveness_own.before, &liveness_own.before_bytes);
-    atomic_store_explicit(liveness_own.word, (uint32_t)syscall(SYS_gettid), memory_order_relaxed);
+    atomic_store_explicit(liveness_own.word, id > 0 ? (uint32_t)id : LIVENESS_UNKNOWN_OWNER,
+                          memory_order_relaxed);
     syscall(SYS_set_robust_list, &liveness_own.head, sizeof(liveness_own.head));
 }
 

@@ -23,6 +23,7 @@
 #define LIVENESS_PAGE_BYTES 4096
 #define LIVENESS_OWNER_DIED 0x40000000u /* FUTEX_OWNER_DIED */
 #define LIVENESS_LEFT 0u                /* exited in order */
+#define LIVENESS_UNKNOWN_OWNER 1u /* alive; the kernel does not mark the end of this process */
 
 static inline bool liveness_died(const _Atomic uint32_t *word)
 {

@@ -91,6 +91,19 @@ enum control_path control_path(int peer)
     return path >= 0 ? (enum control_path)path : CONTROL_TCP;
 }
 
+int control_host_unknown(int peer)
+{
+    const struct card *card;
+    struct error err = {""};
+
+    if (!control_running() || state_peer(peer) == NULL)
+        return -1;
+    if (!card_shows_host(&control.card))
+        return control.rank;
+    card = peer_card(peer, deadline_in_ms(CARD_MS), &err);
+    return card != NULL && !card_shows_host(card) ? peer : -1;
+}
+
 int control_peer_backends(int peer, uint32_t *backends, bool *same_kernel, struct error *err)
 {
     const struct card *card;

@@ -17,6 +17,9 @@ int peer_card_path(const struct card *card, struct error *err);
 /* How messages to this peer travel; may wait briefly for its card. CONTROL_TCP where that is not
  * known. */
 enum control_path control_path(int peer);
+/* The rank, this one or the peer, whose /proc does not show its host, so that it is not known whether
+ * the two share one; -1: neither. */
+int control_host_unknown(int peer);
 /* The backends that the peer's card lists (btl_probe), and whether it runs under this kernel.
  * 0; -ENOENT: there is no such peer; -ENOTCONN; -EHOSTUNREACH; with a message. */
 int control_peer_backends(int peer, uint32_t *backends, bool *same_kernel, struct error *err);

@@ -37,12 +37,14 @@ static bool peer_dial_is_loopback(const struct card_address *a)
 }
 
 /* Whether address i of a card can lead to the peer: if it is on another host, no address of this
- * host does. */
+ * host does. Where that is not known, all are tried; the cookie in the answer identifies the
+ * peer. */
 static bool peer_dial_leads_there(const struct card *card, unsigned i)
 {
     unsigned k;
 
-    if (card_same_host(card, &control.card))
+    if (card_same_host(card, &control.card) || !card_shows_host(card) ||
+        !card_shows_host(&control.card))
         return true;
     if (peer_dial_is_loopback(&card->address[i]))
         return false;

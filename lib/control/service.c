@@ -56,6 +56,8 @@ static void service_event_dispatch(void *watch, uint32_t events)
 
     switch (*(int *)watch) {
     case WATCH_WAKE:
+        if ((events & EPOLLOUT) != 0)
+            (void)state_epoll_wake(false, true);
         n = read(control.wake, &count, sizeof(count));
         (void)n; /* what there is to do is found elsewhere */
         break;
@@ -370,8 +372,7 @@ static void *service_main(void *unused)
 
 int service_open(struct error *err)
 {
-    static int watch_wake = WATCH_WAKE, watch_job = WATCH_JOB, watch_unix = WATCH_UNIX,
-               watch_tcp = WATCH_TCP;
+    static int watch_job = WATCH_JOB, watch_unix = WATCH_UNIX, watch_tcp = WATCH_TCP;
     int result = 0;
 
     control.epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -381,7 +382,7 @@ int service_open(struct error *err)
     if (control.wake < 0)
         result = -errno;
     if (result == 0)
-        result = state_epoll(control.wake, &watch_wake, true, false, false);
+        result = state_epoll_wake(false, false);
     if (result == 0 && job_watch() >= 0)
         result = state_epoll(job_watch(), &watch_job, true, false, false);
     if (result == 0 && control.unix_listener >= 0)

@@ -116,12 +116,23 @@ void state_free_peers(void)
     control.peers = NULL;
 }
 
+/* An eventfd can always be written to. */
+int state_epoll_wake(bool at_once, bool change)
+{
+    static int watch = WATCH_WAKE;
+
+    return state_epoll(control.wake, &watch, true, at_once, change);
+}
+
+/* EAGAIN: the eventfd is full, so the thread is awake. Where write(2) is refused (seccomp), a change
+ * of the event queue wakes the thread: it undoes the change, and then does what has been stored
+ * before, so no wake-up is lost between the two. */
 void state_wake(void)
 {
     const uint64_t one = 1;
-    ssize_t n = write(control.wake, &one, sizeof(one));
 
-    (void)n; /* the eventfd is full: then the thread is awake */
+    if (write(control.wake, &one, sizeof(one)) < 0 && errno != EAGAIN)
+        (void)state_epoll_wake(true, true);
 }
 
 void state_wake_if_asleep(void)

@@ -131,6 +131,9 @@ void state_wake_if_asleep(void); /* e.g. because a watch has a new time */
 
 /* Service thread. */
 int state_epoll(int fd, void *watch, bool read, bool write, bool change); /* 0 or -errno */
+/* Any thread. The eventfd that wakes the service thread: it is reported when it has been written to,
+ * or, with `at_once`, in any case. 0 or -errno. */
+int state_epoll_wake(bool at_once, bool change);
 void state_timer(int64_t when);        /* the loop turns at `when`, or before */
 void state_drop(struct connection *c); /* closes it; its memory is freed at the end of the turn */
 /* A warning that other processes can cause; only the first few are logged. */

@@ -25,6 +25,7 @@ fault_tests = \
 	test/faults/interrupted_calls \
 	test/faults/failpoint_kill \
 	test/faults/failpoint_stop \
+	test/faults/refused_calls \
 	test/faults/silent_clients \
 	test/faults/unauthenticated_clients
 check_PROGRAMS += $(fault_tests) test/faults/namespace_rank
@@ -109,4 +110,5 @@ test_faults_failpoint_kill_LDADD = $(with_steps)
 test_faults_failpoint_stop_SOURCES = test/faults/failpoint_stop.c $(stepped)
 test_faults_failpoint_stop_LDADD = $(with_steps)
 test_faults_unauthenticated_clients_SOURCES = test/faults/unauthenticated_clients.c test/lib/job.c
+test_faults_refused_calls_SOURCES = test/faults/refused_calls.c test/lib/job.c
 test_faults_silent_clients_SOURCES = test/faults/silent_clients.c test/lib/job.c

@@ -50,6 +50,12 @@ static int observe_not_found(int pid, int rc)
     char path[32], state;
     struct stat st;
 
+    if (access("/proc/self/stat", R_OK) != 0) {
+        last_error_set("rinfo_observe: /proc is not readable here, so process %d cannot be found: "
+                       "mount it",
+                       pid);
+        return -ENOENT;
+    }
     snprintf(path, sizeof(path), "/proc/%d/stat", pid);
     state = rc == -ESRCH ? 0 : proc_state(path);
     snprintf(path, sizeof(path), "/proc/%d", pid);

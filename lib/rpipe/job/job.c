@@ -55,9 +55,17 @@ static int rpipe_job_fd_path(int peer, struct error *err)
 {
     uint32_t backends;
     bool near = false;
+    int unknown;
 
     if (control_path(peer) != CONTROL_TCP)
         return 0;
+    unknown = control_host_unknown(peer);
+    if (unknown >= 0)
+        return error_set(
+            err, -ENOTSUP,
+            "/proc is not readable at rank %d, so it is not known whether rank %d is on "
+            "this host: mount it",
+            unknown, peer);
     if (control_peer_backends(peer, &backends, &near, err) == 0 && near)
         return error_set(err, -ENOTSUP,
                          "rank %d is in another network namespace, or RPIPE_CONTROL is tcp: no "

@@ -11,6 +11,7 @@
 #include "sync/wait.h"
 #include "util/clock.h"
 #include "util/proc.h"
+#include "util/thread_id.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -33,14 +34,13 @@ static char thread_quiesce_state_of(long tid)
     return proc_state(path);
 }
 
-/* The time that a thread has run, in ns; -1: it has ended. The clock's number is made as
- * pthread_getcpuclockid(3) does. */
+/* The time that a thread has run, in ns; -1: it has ended. */
 static int64_t thread_quiesce_has_run(long tid)
 {
     struct timespec t;
-    clockid_t clock = (clockid_t)(~(unsigned)tid << 3 | 6u);
 
-    return clock_gettime(clock, &t) == 0 ? (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec : -1;
+    return clock_gettime(thread_clock(tid), &t) == 0 ? (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec
+                                                     : -1;
 }
 
 static bool thread_quiesce_is_outside(char state)
@@ -66,7 +66,7 @@ static int thread_quiesce_attempt(void *of)
 
 bool thread_quiesce_await(int64_t deadline)
 {
-    long own = syscall(SYS_gettid);
+    long own = thread_id();
     struct dirent *entry;
     bool quiet = true;
     DIR *tasks;
