@@ -26,6 +26,8 @@ struct entry {
     bool by_name_only;         /* a simulation, for tests */
     const struct btl_ops *ops; /* once loaded */
     struct btl *btl;           /* once open */
+    bool asked;                /* whether it may be chosen without being named: */
+    struct error unsuitable;   /* "": it may; else why not */
 };
 static struct entry btl_table[] = {
     {.name = "shm"}, /* BTL_USABLE_SHM and so on are 1 << index */
@@ -101,6 +103,7 @@ void btl_stop(void)
         if (btl_table[i].btl != NULL)
             btl_table[i].ops->close(btl_table[i].btl);
         btl_table[i].btl = NULL;
+        btl_table[i].asked = false;
     }
     pthread_mutex_unlock(&btl_lock);
 }
@@ -163,6 +166,26 @@ static int btl_fits(int i, int peer, const struct btl_peer *own, const struct bt
                        : "verbs cannot be opened");
     }
     return 0;
+}
+
+/*
+ * Lock held. Whether the backend may be chosen without being named; asked once, since the answer
+ * must not depend on what has been opened. One whose module cannot be loaded fails when it is
+ * taken.
+ */
+static int btl_suits(struct entry *e, struct error *err)
+{
+    struct error unloadable = {""};
+
+    if (!e->asked && btl_load(e, &unloadable) == 0) {
+        *e->unsuitable.text = '\0';
+        if (e->ops->suitable != NULL)
+            (void)e->ops->suitable(btl_host, &e->unsuitable);
+        e->asked = true;
+    }
+    return e->asked && *e->unsuitable.text != '\0'
+               ? error_set(err, -ENOTSUP, "%s", e->unsuitable.text)
+               : 0;
 }
 
 /* Lock held. 0, or -errno and why it cannot be used. */
@@ -228,6 +251,8 @@ static int btl_take_first(int peer, struct entry **taken, struct error *err)
         if (e->by_name_only)
             continue;
         rc = btl_fits(i, peer, &own, &other, &fit);
+        if (rc == 0)
+            rc = btl_suits(e, &fit);
         if (rc == 0) {
             rc = btl_take(e, peer, &reason);
             if (rc == 0) {

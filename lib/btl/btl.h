@@ -68,7 +68,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BTL_OPS_VERSION 2
+#define BTL_OPS_VERSION 3
 #define BTL_NAME_MAX 8
 
 /* ---- capabilities ---- */
@@ -242,6 +242,11 @@ struct btl_ops {
      * why.
      */
     int (*query)(struct error *err);
+    /*
+     * Whether it may be chosen for a pipe that does not name it: 0, or -ENOTSUP, the reason, and
+     * what selects it all the same. Called whether it is open or not. NULL: it may.
+     */
+    int (*suitable)(const struct btl_host *host, struct error *err);
     /* Opens the backend. `host` is copied; what it points to is valid until close. */
     int (*open)(const struct btl_host *host, struct btl **btl, struct error *err);
     /*

@@ -45,6 +45,7 @@ static void start(struct rank *r, int rank, const char *program, int port, const
     setenv("RPIPE_SECRET", "mixed builds", 1);
     setenv("RPIPE_BOOTSTRAP", "tcp", 1);
     setenv("RPIPE_CONTROL", control, 1);
+    setenv("RPIPE_OFI_PROVIDER", "tcp", 1); /* of pipes with control tcp */
     setenv("RPIPE_TIMEOUT_MS", "20000", 1);
     setenv("RPIPE_LOG", "debug", 1);
     dup2(r->log, STDOUT_FILENO);

@@ -2,7 +2,7 @@
 /*
  * fake_btl.c: three modules in one, for test_backend_choice: backends that move nothing, and open or do not as the environment requests.
  *
- * FAKE_BROKEN names those, separated by commas, that cannot be opened.
+ * FAKE_BROKEN names those, separated by commas, that cannot be opened; FAKE_UNSUITABLE those that are not chosen unless they are named.
  */
 #include "btl/btl.h"
 
@@ -29,6 +29,15 @@ static int open_as(const char *name, struct btl **btl, struct error *err)
     return 0;
 }
 
+static int suits_as(const char *name, struct error *err)
+{
+    const char *unsuitable = getenv("FAKE_UNSUITABLE");
+
+    if (unsuitable != NULL && strstr(unsuitable, name) != NULL)
+        return error_set(err, -ENOTSUP, "the fake %s has to be named", name);
+    return 0;
+}
+
 static void close_fake(struct btl *btl) { (void)btl; }
 
 static int reach(struct btl *btl, int peer, struct error *err)
@@ -43,11 +52,17 @@ static int reach(struct btl *btl, int peer, struct error *err)
         (void)host;                                                                                \
         return open_as(#backend, btl, err);                                                        \
     }                                                                                              \
+    static int suits_##backend(const struct btl_host *host, struct error *err)                     \
+    {                                                                                              \
+        (void)host;                                                                                \
+        return suits_as(#backend, err);                                                            \
+    }                                                                                              \
     extern const struct btl_ops btl_##backend##_ops;                                               \
     MODULE_EXPORT const struct btl_ops btl_##backend##_ops = {                                     \
         .version = BTL_OPS_VERSION,                                                                \
         .name = #backend,                                                                          \
         .query = query,                                                                            \
+        .suitable = suits_##backend,                                                               \
         .open = open_##backend,                                                                    \
         .close = close_fake,                                                                       \
         .reach = reach,                                                                            \

@@ -87,6 +87,7 @@ static int reset(void **state)
 {
     (void)state;
     unsetenv("FAKE_BROKEN");
+    unsetenv("FAKE_UNSUITABLE");
     set_backend(NULL);
     passable = true;
     return 0;
@@ -187,6 +188,32 @@ static void test_a_name_overrides_and_does_not_fall_back(void **state)
     assert_non_null(strstr(err.text, "no backend \"pigeon\""));
 }
 
+static void test_what_has_to_be_named_is_not_chosen_by_itself(void **state)
+{
+    struct btl_host host = {.rank = 0, .peer = facts, .fd_path = fd_path};
+    const struct btl_ops *ops = NULL;
+    struct error err = {""};
+    struct btl *btl = NULL;
+
+    (void)state;
+    passable = false;
+    setenv("FAKE_UNSUITABLE", "ofi", 1);
+    both_choose("verbs", ALL, ALL);
+    both_choose("", SHM | OFI, SHM | OFI);
+    assert_string_equal(choice_of(0, NULL, &err), "");
+    assert_non_null(strstr(err.text, "ofi: the fake ofi has to be named"));
+    assert_string_equal(choice_of(0, "ofi", &err), "ofi");
+    /* also after it has been opened by its name: the other end may not have done so */
+    assert_int_equal(btl_start(&host), 0);
+    assert_int_equal(btl_choose(1, "ofi", &ops, &btl, &err), 0);
+    ops = NULL;
+    assert_int_equal(btl_choose(1, NULL, &ops, &btl, &err), -ENOTSUP);
+    assert_null(ops);
+    btl_stop();
+    set_backend("ofi");
+    assert_string_equal(choice_of(0, NULL, &err), "ofi");
+}
+
 /* ---- ports ---- */
 
 static void write_state(const char *below, const char *port, const char *text)
@@ -268,6 +295,7 @@ int main(void)
         cmocka_unit_test_setup(test_nothing_fits_is_one_reason_per_backend, reset),
         cmocka_unit_test_setup(test_what_cannot_be_opened_is_passed_over, reset),
         cmocka_unit_test_setup(test_a_name_overrides_and_does_not_fall_back, reset),
+        cmocka_unit_test_setup(test_what_has_to_be_named_is_not_chosen_by_itself, reset),
         cmocka_unit_test_setup(test_a_port_is_active_or_not, reset),
     };
 

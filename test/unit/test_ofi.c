@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -76,10 +78,12 @@ static void test_lines_fail_with_their_queue(void **state)
     }
 }
 
-static const char *device;
+static const char *device = "", *provider = "";
 static const char *setting(const char *name)
 {
-    return strcmp(name, "RPIPE_OFI_DOMAIN") == 0 ? device : "";
+    if (strcmp(name, "RPIPE_OFI_DOMAIN") == 0)
+        return device;
+    return strcmp(name, "RPIPE_OFI_PROVIDER") == 0 ? provider : "";
 }
 
 /* RPIPE_OFI_DOMAIN is obeyed, or an error is reported. */
@@ -104,11 +108,64 @@ static void test_the_device_that_was_asked_for(void **state)
     fabric_close_domain(&e);
 }
 
+/* What an endpoint with these settings logs; its provider in `name`, "" if there is none. */
+static const char *logged_by_open(const char *wanted, char name[64])
+{
+    const struct btl_host host = {.setting = setting, .address = ""};
+    int log = memfd_create("log", MFD_CLOEXEC), before = dup(STDERR_FILENO);
+    struct ofi_endpoint e = {0};
+    struct error err = {""};
+    static char text[1000];
+    ssize_t n;
+
+    device = "";
+    provider = wanted;
+    *name = '\0';
+    log_set_level(LOG_WARN);
+    assert_true(log >= 0 && before >= 0 && dup2(log, STDERR_FILENO) >= 0);
+    if (fabric_open(&host, &e, &err) == 0) {
+        snprintf(name, 64, "%s", e.provider);
+        fabric_close(&e);
+        fabric_close_domain(&e);
+    }
+    (void)dup2(before, STDERR_FILENO);
+    n = pread(log, text, sizeof(text) - 1, 0);
+    text[n > 0 ? n : 0] = '\0';
+    close(before);
+    close(log);
+    print_message("%s: %s", name, *text != '\0' ? text : "nothing is logged\n");
+    return text;
+}
+
+/* One that can crash is taken if it is named, with a warning of one line, and is not chosen by itself. */
+static void test_a_provider_that_can_crash_has_to_be_named(void **state)
+{
+    static const char *const names[] = {"", "tcp", "net"};
+    const struct btl_host host = {.setting = setting, .address = ""};
+    struct error err;
+    char name[64];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        const char *text = logged_by_open(names[i], name);
+        const bool old = fi_version() < FI_VERSION(1, 18) && strcmp(name, "tcp;ofi_rxm") == 0;
+
+        assert_true((strstr(text, "warning: ofi: provider tcp;ofi_rxm") != NULL) == old);
+        assert_true(!old || strchr(text, '\n') == text + strlen(text) - 1);
+        err.text[0] = '\0';
+        assert_int_equal(btl_ofi_ops.suitable(&host, &err), old && i == 0 ? -ENOTSUP : 0);
+        assert_true((strstr(err.text, "RPIPE_OFI_PROVIDER=tcp") != NULL) == (old && i == 0));
+        if (*err.text != '\0')
+            print_message("%s\n", err.text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines_fail_with_their_queue),
         cmocka_unit_test(test_the_device_that_was_asked_for),
+        cmocka_unit_test(test_a_provider_that_can_crash_has_to_be_named),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -175,6 +175,7 @@ __attribute__((visibility("default"))) const struct btl_ops btl_ofi_ops = {
     .name = "ofi",
     .attributes = {.capabilities = BTL_TARGET_PROGRESS, .alignment = CACHE_LINE},
     .query = fabric_query,
+    .suitable = fabric_suitable,
     .open = ofi_open,
     .close = ofi_close,
     .forked = ofi_forked,

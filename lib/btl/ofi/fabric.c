@@ -133,6 +133,64 @@ int fabric_query(struct error *err)
     return 0;
 }
 
+/* ---- a provider that can crash ---- */
+
+/*
+ * tcp;ofi_rxm of libfabric 1.17 ends the process, within fi_cq_read(), over transfers with keys
+ * that are not registered (doc/security.md). Older versions are taken to be alike. From 1.18 on
+ * libfabric offers its provider `net` under the name `tcp`, without ofi_rxm.
+ */
+static bool fabric_can_crash(const struct fi_info *info)
+{
+    static const char fragile[] = "tcp;ofi_rxm";
+
+    return strncmp(info->fabric_attr->prov_name, fragile, sizeof(fragile) - 1) == 0 &&
+           FI_VERSION_LT(fi_version(), FI_VERSION(1, 18));
+}
+
+/* What to set instead; "" where libfabric has no other provider over TCP. */
+static const char *fabric_instead(void)
+{
+    struct fi_info *info;
+
+    if (fabric_choose_ordered("net", "", "", &info) != 0)
+        return "";
+    fi_freeinfo(info);
+    return "RPIPE_OFI_PROVIDER=net";
+}
+
+int fabric_suitable(const struct btl_host *host, struct error *err)
+{
+    const char *domain = host->setting("RPIPE_OFI_DOMAIN"), *instead;
+    struct fi_info *info;
+    int rc = 0;
+
+    if (*host->setting("RPIPE_OFI_PROVIDER") != '\0' ||
+        fabric_choose("", domain, host->address, &info) != 0)
+        return 0; /* it is named; or it cannot be opened, which is reported then */
+    if (fabric_can_crash(info)) {
+        instead = fabric_instead();
+        rc = error_set(err, -ENOTSUP,
+                       "%s of libfabric %u.%u can crash; set %s%sRPIPE_OFI_PROVIDER=tcp where all "
+                       "ranks are trusted, the same for all (rmalloc(7))",
+                       info->fabric_attr->prov_name, FI_MAJOR(fi_version()), FI_MINOR(fi_version()),
+                       instead, *instead != '\0' ? ", or " : "");
+    }
+    fi_freeinfo(info);
+    return rc;
+}
+
+static void fabric_warn(const struct fi_info *info)
+{
+    const char *instead = fabric_instead();
+
+    log_warn(
+        "ofi: provider %s of libfabric %u.%u can crash when a rank dies or sends invalid keys: "
+        "it is for trusted ranks only%s%s",
+        info->fabric_attr->prov_name, FI_MAJOR(fi_version()), FI_MINOR(fi_version()),
+        *instead != '\0' ? "; another provider: " : "", instead);
+}
+
 /* ---- opening ---- */
 
 static void fabric_learn(struct ofi_endpoint *e, bool pretend_unordered)
@@ -259,6 +317,8 @@ int fabric_open(const struct btl_host *host, struct ofi_endpoint *e, struct erro
         fabric_close_domain(e);
         return rc;
     }
+    if (fabric_can_crash(e->info))
+        fabric_warn(e->info);
     log_info("ofi: provider %s, device %s: writes %s, slots %s, progress %s", e->provider,
              e->info->domain_attr->name, e->stream ? "in order" : "in steps",
              e->inject ? "injected" : "from memory",

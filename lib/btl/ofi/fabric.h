@@ -18,6 +18,7 @@ struct ofi_peer {
 };
 
 int fabric_query(struct error *err);
+int fabric_suitable(const struct btl_host *host, struct error *err);
 int fabric_open(const struct btl_host *host, struct ofi_endpoint *e, struct error *err);
 /* Closes the endpoint with its queue and address vector; registrations may still exist ... */
 void fabric_close(struct ofi_endpoint *e);
