@@ -25,6 +25,7 @@ whole_scripts = \
 	test/manual \
 	test/second_try \
 	test/observe \
+	test/python \
 	test/spack \
 	test/tarball \
 	test/tools \
