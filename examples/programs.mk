@@ -10,6 +10,8 @@ example_cppdir = $(exampledir)/cpp
 dist_example_cpp_DATA = $(wildcard $(srcdir)/examples/cpp/*.cc)
 example_fortrandir = $(exampledir)/fortran
 dist_example_fortran_DATA = $(wildcard $(srcdir)/examples/fortran/*.f90)
+example_pythondir = $(exampledir)/python
+dist_example_python_DATA = examples/python/frames.py examples/python/latency.c examples/python/latency.py
 
 noinst_PROGRAMS += examples/heat2d
 examples_heat2d_SOURCES = \
