@@ -51,6 +51,7 @@ int card_make(struct card *card, int rank, struct error *err)
     card->magic = CARD_MAGIC;
     card->bytes = sizeof(*card);
     card->versions = control_versions();
+    card->features = CONTROL_FEATURES;
     card->rank = (uint32_t)rank;
     card->pid = (uint32_t)getpid();
     card->backends = btl_probe();

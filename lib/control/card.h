@@ -24,6 +24,9 @@
 /* Versions of the control network that this build has. */
 #define CONTROL_VERSION_OLDEST 2
 #define CONTROL_VERSION_NEWEST 2
+/* Bits of `features`. */
+#define CONTROL_FEATURE_EXITING UINT64_C(1) /* receives WIRE_EXITING */
+#define CONTROL_FEATURES CONTROL_FEATURE_EXITING
 
 struct card_address {
     uint8_t family; /* 4 or 6 */
@@ -35,7 +38,7 @@ struct card {
     uint32_t bytes;                /* of this structure */
     struct version_range versions; /* of the control network */
     uint64_t magic;
-    uint64_t features; /* none yet */
+    uint64_t features; /* CONTROL_FEATURES */
     uint32_t rank;
     uint32_t pid;
     uint8_t cookie[COOKIE_BYTES]; /* secret: shown by a process that connects to this rank */

@@ -23,6 +23,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MISSING_NAMED 6     /* ranks that are named in a message: they fit into struct error */
+#define MISSING_NS NS_PER_S /* before the deadline of rexit */
+
 static struct {
     uint32_t epoch; /* of the last collective */
     bool busy;      /* a collective is in progress */
@@ -133,7 +136,8 @@ static int collective_failed_elsewhere(const struct operation *c, const struct t
     *culprit = t->head.culprit >= 0 && t->head.culprit < transfers.size ? t->head.culprit : t->peer;
     return error_set(c->err, code, "%s reports that %s failed because of %s: %s",
                      control_peer_name(t->peer), collective_kind_names[c->kind],
-                     control_peer_name(*culprit), strerror(-code));
+                     control_peer_name(*culprit),
+                     code == -EPIPE ? "it is in rexit, or has left the job" : strerror(-code));
 }
 
 static int collective_round_run(const struct operation *c, uint32_t round, const void *from,
@@ -155,7 +159,10 @@ static int collective_round_run(const struct operation *c, uint32_t round, const
         (struct chunk){.kind = (uint16_t)c->kind, .epoch = c->epoch, .round = round, .culprit = -1};
     if (transfer_pair(send.peer) != NULL && transfer_pair(receive.peer) != NULL)
         result = transfer_run(&send, &receive, c->ends, c->deadline, &culprit, c->err);
-    if (result == -EPROTO)
+    if (result == -EPROTO && receive.head.kind == CHUNK_LEAVE)
+        result = error_set(c->err, -EPIPE, "%s, from which a message is expected, is in rexit",
+                           control_peer_name(receive.peer));
+    else if (result == -EPROTO)
         error_note(c->err,
                    "%s is in its collective number %u, %s, and this rank in number %u, %s; all "
                    "ranks must call the same ones in the same order",
@@ -261,9 +268,35 @@ int collect_allgather(const void *mine, size_t bytes, void *all, int64_t deadlin
 
 /* ---- leaving ---- */
 
+/* A rank that has neither come nor ended. Lock held. */
+static bool collective_is_missing(int rank)
+{
+    return rank != transfers.rank &&
+           !(transfers.pairs[rank] != NULL && transfers.pairs[rank]->leaves) &&
+           control_peer_state(rank) == 0;
+}
+
+/* "rank 1, rank 4 (closing its pipes) and 3 more". Lock held. */
+static void collective_print_missing(struct error *missing)
+{
+    int rank, count = 0;
+    size_t used = 0;
+
+    for (rank = 0; rank < transfers.size; rank++) {
+        if (!collective_is_missing(rank) || count++ >= MISSING_NAMED)
+            continue;
+        used += (size_t)snprintf(missing->text + used, sizeof(missing->text) - used, "%s%s%s",
+                                 used > 0 ? ", " : "", control_peer_name(rank),
+                                 control_peer_exiting(rank) ? " (closing its pipes)" : "");
+    }
+    if (count > MISSING_NAMED)
+        (void)snprintf(missing->text + used, sizeof(missing->text) - used, " and %d more",
+                       count - MISSING_NAMED);
+}
+
 /* Each rank sends WIRE_LEAVE to each. For jobs in which a rank has died, which breaks the
- * pattern of a barrier. Lock held. */
-static int collective_leave_one_by_one(int64_t deadline)
+ * pattern of a barrier, or does not come. Lock held. */
+static int collective_leave_one_by_one(int64_t deadline, struct error *missing_ranks)
 {
     int rank, slices, missing;
 
@@ -274,39 +307,51 @@ static int collective_leave_one_by_one(int64_t deadline)
     }
     for (slices = 0;; slices++) {
         for (rank = 0, missing = 0; rank < transfers.size; rank++) {
-            if (rank == transfers.rank ||
-                (transfers.pairs[rank] != NULL && transfers.pairs[rank]->leaves) ||
-                control_peer_state(rank) != 0)
+            if (!collective_is_missing(rank))
                 continue;
             missing++;
             transfer_check_peer(rank);
         }
         if (missing == 0)
             return 0;
-        if (deadline_passed(deadline))
+        if (deadline_passed(deadline)) {
+            collective_print_missing(missing_ranks);
             return -ETIMEDOUT;
+        }
         transfer_sleep(deadline);
     }
 }
 
+/* Until when the barrier is tried: the rest of the time finds the ranks that are missing. */
+static int64_t collective_leave_barrier_deadline(int64_t deadline)
+{
+    int64_t left = deadline == DEADLINE_NEVER ? 0 : deadline - clock_now(), rest = left / 2;
+
+    if (deadline == DEADLINE_NEVER || left <= 0)
+        return deadline;
+    return deadline - (rest < MISSING_NS ? rest : MISSING_NS);
+}
+
 /*
- * First as a barrier. A rank that cannot finish it, because another one is dead or does something
- * else, sends WIRE_LEAVE to all and waits for each; that message makes every rank that is still in
- * the barrier do the same. When a rank has finished the barrier, all have come, and it may leave:
- * for the others its end counts as WIRE_LEAVE.
+ * First as a barrier. A rank that cannot finish it, because another one is dead, does something
+ * else or has not come a second before the deadline, sends WIRE_LEAVE to all and waits for each;
+ * that message makes every rank that is still in the barrier do the same. When a rank has finished
+ * the barrier, all have come, and it may leave: for the others its end counts as WIRE_LEAVE.
  */
-int collect_leave(int64_t deadline)
+int collect_leave(int64_t deadline, struct error *missing)
 {
     struct error err = {""};
-    struct operation c = {
-        .kind = CHUNK_LEAVE, .ends = &collective.leaving, .deadline = deadline, .err = &err};
+    struct operation c = {.kind = CHUNK_LEAVE,
+                          .ends = &collective.leaving,
+                          .deadline = collective_leave_barrier_deadline(deadline),
+                          .err = &err};
     int result = collective_begin(&c);
 
     if (result != 0)
         return result == -ETIMEDOUT ? result : 0;
     result = collective.leaving ? -EINTR : collective_disseminate(&c);
-    if (result != 0 && result != -ETIMEDOUT)
-        result = collective_leave_one_by_one(deadline);
+    if (result != 0)
+        result = collective_leave_one_by_one(deadline, missing);
     return collective_end(result);
 }
 

@@ -24,9 +24,9 @@ int collect_recv(int from, void *buf, size_t bytes, int64_t deadline, struct err
 int collect_barrier(int64_t deadline, struct error *err);
 int collect_allgather(const void *mine, size_t bytes, void *all, int64_t deadline,
                       struct error *err);
-/* The barrier of rexit: waits for all ranks but those that are dead, or have left. 0 or
- * -ETIMEDOUT. */
-int collect_leave(int64_t deadline);
+/* The barrier of rexit: waits for all ranks but those that are dead, or have left. 0, or
+ * -ETIMEDOUT and the names of those that have not come; "" where that could not be found out. */
+int collect_leave(int64_t deadline, struct error *missing);
 /* True: every call that waits in here ends with -ENOTCONN, and so does every later one; false:
  * no longer. */
 void collect_abandon(bool abandon);

@@ -49,13 +49,13 @@ static int dispatch_deliver(int from, uint32_t type, const void *body, size_t by
 static int dispatch_of_peer(struct connection *c, const struct wire_frame *frame, const void *body)
 {
     int fds[CONTROL_FDS_MAX];
-    bool allowed = frame->type == WIRE_FIN ||
+    bool allowed = frame->type == WIRE_FIN || frame->type == WIRE_EXITING ||
                    (!c->outgoing && (frame->type == WIRE_PING || frame->type >= WIRE_CHUNK));
     int rc;
 
     c->used = true;
     if (!allowed ||
-        (frame->type < CONTROL_TYPE_USER && (frame->nfds > 0 || frame->type > WIRE_LEAVE))) {
+        (frame->type < CONTROL_TYPE_USER && (frame->nfds > 0 || frame->type > WIRE_EXITING))) {
         struct error err = {""};
 
         error_note(&err, "it sent a frame of the unknown type %u with %u descriptors", frame->type,
@@ -65,6 +65,10 @@ static int dispatch_of_peer(struct connection *c, const struct wire_frame *frame
     }
     if (frame->type == WIRE_FIN) {
         peer_end_fin(c);
+        return 0;
+    }
+    if (frame->type == WIRE_EXITING) {
+        peer_end_exiting(state_peer(c->peer));
         return 0;
     }
     dispatch_take_fds(c, frame, fds);

@@ -156,6 +156,8 @@ static void greeting_welcome_peer(struct connection *c, struct peer *p)
             connection_queue(c, m);
     }
     peer_write(c);
+    if (control.exiting_sent && !control.fins_sent)
+        peer_send_exiting(p);
     RPIPE_FAILPOINT("connect: welcome sent");
 }
 
@@ -248,6 +250,8 @@ int greeting_welcome(struct connection *c, const struct wire_frame *frame, const
     }
     RPIPE_FAILPOINT("connect: welcome received");
     greeting_done(c);
+    if (control.exiting_sent)
+        peer_send_exiting(p);
     if (!c->is_unix)
         peer_check_host(c);
     peer_write(c);

@@ -24,14 +24,12 @@ struct control_hooks {
                     int nfds);
     /* No message of this peer follows: it called control_stop() (PEER_LEFT), or it is dead or
      * unreachable (PEER_DIED). Once per peer; `reason` is an error message. */
-    void (*peer_gone)(int peer,
-#define CONTROL_BODY_MAX 65536 /* bytes of one message */
-#define CONTROL_FDS_MAX 8      /* descriptors of one message */
-#define CONTROL_TYPE_USER 64   /* lower types belong to the control network */
-
-                      enum control_end end, const char *reason);
+    void (*peer_gone)(int peer, enum control_end end, const char *reason);
     /* While control_set_ticking(true): at least every 50 ms. */
     void (*tick)(void);
+    /* This peer is in rexit: it opens nothing any more, and what it had posted before has been
+     * delivered. Once per peer, before peer_gone. NULL: no hook. */
+    void (*peer_exiting)(int peer);
 };
 
 bool control_running(void);

@@ -111,6 +111,19 @@ void peer_end_fin(struct connection *c)
         peer_end_soon(p, "it has left");
 }
 
+void peer_end_exiting(struct peer *p)
+{
+    int number = peer_number(p);
+
+    /* release: what it had posted before has been delivered. Pairs with control_peer_exiting() */
+    if (atomic_exchange_explicit(&p->exiting, true, memory_order_release))
+        return;
+    log_debug("%s is in rexit", control_peer_name(number));
+    control.lanes.peer_changed(number);
+    if (control.hooks.peer_exiting != NULL)
+        control.hooks.peer_exiting(number);
+}
+
 void peer_end_check_liveness(void)
 {
     struct link *at = control.alive.next;
@@ -149,6 +162,14 @@ int control_peer_state(int peer)
 
     /* acquire: pairs with peer_end_drop_queue() */
     return p != NULL ? atomic_load_explicit(&p->state, memory_order_acquire) : 0;
+}
+
+bool control_peer_exiting(int peer)
+{
+    const struct peer *p = control_running() ? state_peer(peer) : NULL;
+
+    /* acquire: pairs with peer_end_exiting() */
+    return p != NULL && atomic_load_explicit(&p->exiting, memory_order_acquire);
 }
 
 const char *control_peer_why(int peer)

@@ -15,6 +15,7 @@
 #include "control/hooks.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 struct peer;
 struct connection;
@@ -27,6 +28,8 @@ void peer_end_soon(struct peer *p, const char *reason);
 void peer_end_after_drain(struct peer *p, const char *reason);
 /* Its FIN has come on this connection. */
 void peer_end_fin(struct connection *c);
+/* Its EXITING has come: it is in rexit, and opens nothing any more. */
+void peer_end_exiting(struct peer *p);
 /* Ends every peer whose liveness word states its death. */
 void peer_end_check_liveness(void);
 
@@ -37,6 +40,9 @@ void control_cut_off(int peer, const char *reason);
 void control_check_liveness(void);
 /* 0: the peer is alive as far as is known; -EPIPE: it has left; -ECONNRESET: it has died. */
 int control_peer_state(int peer);
+/* It is in rexit, or was: it opens and sends nothing any more, and what it had posted before has
+ * been delivered. */
+bool control_peer_exiting(int peer);
 /* Why it is considered dead: "its host has not answered for 9000 ms ..."; "" while it is not.
  * Valid until control_stop(). */
 const char *control_peer_why(int peer);

@@ -3,6 +3,7 @@
 #include "control/peer_send.h"
 
 #include "control/endpoint.h"
+#include "control/message.h"
 #include "control/peer_end.h"
 #include "control/peer_loss.h"
 #include "control/post.h"
@@ -61,6 +62,44 @@ void peer_write(struct connection *c)
         receive_read(c, RECEIVE_DRAIN_BYTES); /* its FIN may have come before the end */
         peer_lost(c, err.text);
     }
+}
+
+bool peer_send_last(struct peer *p, enum wire_type type)
+{
+    struct message *m;
+    bool waiting;
+
+    pthread_mutex_lock(&control.lock);
+    waiting = !list_empty(&p->queue);
+    pthread_mutex_unlock(&control.lock);
+    if (p->out == NULL && p->in == NULL && !waiting)
+        return false;
+    m = message_new(type, NULL, 0, NULL, 0);
+    if (m == NULL)
+        return false;
+    if (p->out == NULL && !waiting) {
+        connection_queue(p->in, m);
+        peer_write(p->in);
+        return true;
+    }
+    pthread_mutex_lock(&control.lock);
+    list_append(&p->queue, &m->link);
+    p->posted++;
+    control.unsent++;
+    if (list_empty(&p->ready))
+        list_append(&control.ready, &p->ready);
+    pthread_mutex_unlock(&control.lock);
+    return true;
+}
+
+void peer_send_exiting(struct peer *p)
+{
+    if (p->exiting_sent || (p->features & CONTROL_FEATURE_EXITING) == 0 ||
+        atomic_load_explicit(&p->state, memory_order_relaxed) != 0)
+        return;
+    p->exiting_sent = true;
+    (void)peer_send_last(p, WIRE_EXITING); /* without memory: its FIN follows */
+    RPIPE_FAILPOINT("rexit: EXITING queued");
 }
 
 /*

@@ -187,33 +187,23 @@ static int service_turn_timeout(void)
 
 /* ---- the end ---- */
 
-static void service_send_fin(struct peer *p)
+/* This process is in rexit: what it has posted so far is in the queues. Other peers are sent it when they are greeted. */
+static void service_send_exiting(void)
 {
-    struct message *m;
-    bool waiting;
+    bool exiting;
+    int rank;
 
-    pthread_mutex_lock(&control.lock);
-    waiting = !list_empty(&p->queue);
-    pthread_mutex_unlock(&control.lock);
-    if (p->out == NULL && p->in == NULL && !waiting)
+    if (control.exiting_sent)
         return;
-    m = message_new(WIRE_FIN, NULL, 0, NULL, 0);
-    if (m == NULL)
-        return; /* the peer will consider this process dead */
-    if (p->out == NULL && !waiting) {
-        /* it has a connection to this process, and there is none to it: the FIN goes back on the
-         * former */
-        connection_queue(p->in, m);
-        peer_write(p->in);
-        return;
-    }
     pthread_mutex_lock(&control.lock);
-    list_append(&p->queue, &m->link);
-    p->posted++;
-    control.unsent++;
-    if (list_empty(&p->ready))
-        list_append(&control.ready, &p->ready);
+    exiting = control.exiting;
     pthread_mutex_unlock(&control.lock);
+    if (!exiting)
+        return;
+    control.exiting_sent = true;
+    for (rank = 0; rank < control.size; rank++)
+        if (rank != control.rank)
+            peer_send_exiting(&control.peers[rank]);
 }
 
 static void service_send_fins(void)
@@ -225,7 +215,7 @@ static void service_send_fins(void)
         struct peer *p = &control.peers[rank];
 
         if (rank != control.rank && atomic_load_explicit(&p->state, memory_order_relaxed) == 0)
-            service_send_fin(p);
+            (void)peer_send_last(p, WIRE_FIN); /* else the peer will consider this process dead */
     }
     RPIPE_FAILPOINT("rexit: FINs queued");
     liveness_leave();
@@ -310,7 +300,7 @@ static bool service_anything_ready(void)
 {
     return !list_empty(&control.ready) ||
            atomic_load_explicit(&control.check_liveness, memory_order_relaxed) ||
-           (control.stopping && !control.fins_sent);
+           (control.stopping && !control.fins_sent) || (control.exiting && !control.exiting_sent);
 }
 
 /* Sleeps until there is something to do, and takes the events of the sockets. */
@@ -351,6 +341,7 @@ static void *service_main(void *unused)
     RPIPE_FAILPOINT("service: liveness word held");
     do {
         service_wait();
+        service_send_exiting();
         service_serve_ready();
         service_tick();
         if (atomic_exchange_explicit(&control.check_liveness, false, memory_order_relaxed))
@@ -423,5 +414,15 @@ void control_set_ticking(bool on)
     if (!control_running())
         return;
     atomic_store_explicit(&control.ticking, on, memory_order_relaxed);
+    state_wake();
+}
+
+void control_announce_exit(void)
+{
+    if (!control_running())
+        return;
+    pthread_mutex_lock(&control.lock);
+    control.exiting = true;
+    pthread_mutex_unlock(&control.lock);
     state_wake();
 }

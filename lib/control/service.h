@@ -21,5 +21,8 @@ int service_start(struct error *err);
 /* Whether `tick` of the hooks is called, and liveness words are checked, at least every 50 ms.
  * Any thread. */
 void control_set_ticking(bool on);
+/* This process is in rexit, and no thread of it opens or sends anything any more: every peer that is connected, or connects
+ * later, is sent that, behind what was posted before. */
+void control_announce_exit(void);
 
 #endif

@@ -67,7 +67,8 @@ void state_init(void)
     list_init(&control.closed);
     list_init(&control.alive);
     list_init(&control.timed);
-    control.asleep = control.stopping = control.fins_sent = false;
+    control.asleep = control.stopping = control.exiting = false;
+    control.exiting_sent = control.fins_sent = false;
     control.listening = true;
     control.unsent = 0;
     control.flushers = control.greetings = control.warnings = 0;

@@ -63,6 +63,7 @@ struct peer {
         *_Atomic liveness;      /* set once; unmapped when the control network stops */
     struct card *_Atomic card;  /* set once */
     char *_Atomic death_reason; /* set once: why the peer is considered dead */
+    _Atomic bool exiting;       /* set once: it is in rexit */
 
     struct connection *out, *in; /* S: NULL: none; `in` is always open */
     struct link alive;           /* S: in control.alive once `liveness` is set */
@@ -79,6 +80,7 @@ struct peer {
     unsigned attempts;  /* S: of this rank itself: to deliver the first message of its queue */
     int version;        /* S: of the control network, that both use; 0: not greeted yet */
     uint64_t features;  /* S: that both have */
+    bool exiting_sent;  /* S: WIRE_EXITING is queued for it */
     int64_t card_deadline; /* S: until then the peer may have no card */
 };
 
@@ -87,6 +89,7 @@ struct control {
     pthread_cond_t completed; /* `completed` of some peer has changed, while flushers > 0 */
     bool asleep;              /* L: the service thread may be in epoll_wait */
     bool stopping;            /* L */
+    bool exiting;             /* L: this process is in rexit; its peers are sent WIRE_EXITING */
     int flushers;             /* L */
     uint64_t unsent;          /* L: sum of posted - completed */
     struct link ready;        /* L */
@@ -109,6 +112,7 @@ struct control {
     int64_t timer;     /* S: not later than the first thing in `greeting` and `timed` that is due */
     int64_t next_tick; /* S */
     bool listening;    /* S: false while there are no descriptors for incoming connections */
+    bool exiting_sent; /* S: to all peers that have been greeted so far */
     bool fins_sent;    /* S: this process leaves */
     int64_t acknowledge_deadline; /* S: then, for what TCP has taken; NO_TIME before all is sent */
     int warnings;                 /* S */

@@ -198,6 +198,19 @@ static void transfer_learn_window(const struct transfer *t)
     }
 }
 
+/*
+ * The peer is in rexit, and this process in another call: what it has sent before has been delivered, and it takes nothing
+ * unread any more. After the lane was tried: its state is loaded later than the lane under the lock.
+ */
+static bool transfer_is_futile(const struct transfer *t, bool receives)
+{
+    const struct pair *pair = transfers.pairs[t->peer];
+
+    if ((receives ? t->kind : t->head.kind) == CHUNK_LEAVE || !control_peer_exiting(t->peer))
+        return false;
+    return receives || pair->out[t->lane].announced;
+}
+
 /* 0, or the error that stops this transfer. */
 static int transfer_step(struct transfer *t, bool receives, struct error *err)
 {
@@ -213,6 +226,11 @@ static int transfer_step(struct transfer *t, bool receives, struct error *err)
     if (result == 0 && !t->finished)
         result =
             control_peer_state(t->peer); /* after the pull: what it sent before its end counts */
+    if (result == 0 && !t->finished && transfer_is_futile(t, receives))
+        return error_set(err, -EPIPE, "%s, %s, is in rexit", control_peer_name(t->peer),
+                         receives ? "from which a message is expected"
+                                  : "to which a message is sent, and which has not received "
+                                    "earlier ones");
     if (result == 0)
         return 0;
     if (result == -EMSGSIZE)

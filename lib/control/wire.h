@@ -5,7 +5,8 @@
  * A connection is a sequence of frames: a header, a body, zeros up to a multiple of 8, so that
  * bodies are aligned in the receiver's buffer. The process that connects sends HELLO, with the
  * cookie of the rank that it connects to; the other one answers WELCOME, with the cookie of the
- * first. After that the first sends messages; in the other direction there is at most one FIN.
+ * first. After that the first sends messages; in the other direction there is at most one EXITING
+ * and one FIN.
  * Numbers are in the byte order of the machine; a peer of the other order fails at the magic.
  *
  * Each structure begins with its length and is read zero-extended (util/layout.h). Both processes
@@ -32,6 +33,9 @@ enum wire_type {
     WIRE_CHUNK = 16, /* these three belong to collective.c */
     WIRE_ACK,
     WIRE_LEAVE,
+    /* The sender is in rexit: it opens nothing any more. Behind everything that it has posted before; in either direction of
+     * a connection; only to a peer with CONTROL_FEATURE_EXITING */
+    WIRE_EXITING,
 };
 
 /* Flags of a greeting. */

@@ -152,7 +152,7 @@ static void together(void)
 
 int main(int argc, char **argv)
 {
-    const struct control_hooks hooks = {on_message, on_gone, NULL};
+    const struct control_hooks hooks = {on_message, on_gone, NULL, NULL};
     const struct timespec nap = {0, NS_PER_MS};
     int64_t begin, opened, started, limit;
 
@@ -183,7 +183,7 @@ int main(int argc, char **argv)
     point_to_point();
     together();
     REQUIRE(atomic_load(&died) == 0);
-    REQUIRE(collect_leave(deadline_in_ms(LIMIT_MS)) == 0);
+    REQUIRE(collect_leave(deadline_in_ms(LIMIT_MS), &(struct error){""}) == 0);
     control_stop(deadline_in_ms(LIMIT_MS));
     REQUIRE(atomic_load(&died) == 0 && atomic_load(&left) <= size - 1 &&
             atomic_load(&arrived) == MESSAGES * size);

@@ -34,8 +34,8 @@ static void never_opened(uint32_t ctx, rpipe_op_t op)
     for (int again = 0; again < 2; again++) {
         CHECK_RC(-EPIPE, w, rwait(w));
         CHECK_RC(-EPIPE, r, rwait(r));
-        CHECK_RC(R_EOF, r, rread(r, &d, NULL));
-        CHECK_RC(R_EOF, r, rread_nb(r, &d, NULL));
+        CHECK_RC(-EPIPE, r, rread(r, &d, NULL));
+        CHECK_RC(-EPIPE, r, rread_nb(r, &d, NULL));
         CHECK_OK(r, rpoll(&r, 1, &ready, -1));
         CHECK(r, ready == 1);
         d = rmalloc(w, 20);

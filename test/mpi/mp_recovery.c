@@ -49,7 +49,7 @@ static void on_gone(int peer, enum control_end end, const char *error_message)
 
 int main(void)
 {
-    const struct control_hooks hooks = {on_message, on_gone, NULL};
+    const struct control_hooks hooks = {on_message, on_gone, NULL, NULL};
     int64_t limit = deadline_in_ms(LIMIT_MS);
     const int number = 4711;
     int result, received = 0;
@@ -75,7 +75,7 @@ int main(void)
                 received == number);
         REQUIRE(collect_recv(size - 1, &received, sizeof(received), limit, &err) == -ECONNRESET);
     }
-    REQUIRE(collect_leave(limit) == 0);
+    REQUIRE(collect_leave(limit, &(struct error){""}) == 0);
     REQUIRE(control_peer_state(size - 1) == -ECONNRESET);
     control_stop(limit); /* after which no hook runs */
     REQUIRE(atomic_load(&died) == 1);

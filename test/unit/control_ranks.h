@@ -53,7 +53,7 @@ static void on_gone(int rank, enum control_end end, const char *why)
 
 static void on_tick(void) { atomic_fetch_add(&ticks, 1); }
 
-static const struct control_hooks hooks = {on_message, on_gone, on_tick};
+static const struct control_hooks hooks = {on_message, on_gone, on_tick, NULL};
 
 static inline void barrier(void)
 {

@@ -19,7 +19,7 @@ static void on_gone(int rank, enum control_end end, const char *reason)
     atomic_fetch_add(end == PEER_LEFT ? &left : &died, 1);
 }
 
-static const struct control_hooks hooks = {NULL, on_gone, NULL};
+static const struct control_hooks hooks = {NULL, on_gone, NULL, NULL};
 
 static struct error err;
 
@@ -266,7 +266,7 @@ static void rank_collectives(int rank, int size)
         if (n % 3 == 0)
             BARRIER();
     }
-    REQUIRE(collect_leave(limit()) == 0);
+    REQUIRE(collect_leave(limit(), &(struct error){""}) == 0);
     rank_stop();
     free(mine);
     free(all);
@@ -294,7 +294,7 @@ static void rank_barrier_dies(int rank, int size)
     }
     REQUIRE(collect_barrier(limit(), &err) == -ECONNRESET);
     REQUIRE(strstr(err.text, "rank 2") != NULL);
-    REQUIRE(collect_leave(limit()) == 0);
+    REQUIRE(collect_leave(limit(), &(struct error){""}) == 0);
     rank_stop();
 }
 
@@ -329,7 +329,7 @@ static void a_deadline_ends_the_collective_of_all(int rank, int size)
     }
     OK(collect_allgather(&value, 8, all, limit(), &err));
     REQUIRE(all[0] == 0 && all[size - 1] == (uint64_t)size - 1);
-    REQUIRE(collect_leave(limit()) == 0);
+    REQUIRE(collect_leave(limit(), &(struct error){""}) == 0);
     rank_stop();
 }
 
@@ -346,7 +346,7 @@ static void different_collectives_are_reported(int rank, int size)
         REQUIRE(collect_allgather(value, 8, all, limit(), &err) == -EPROTO &&
                 strstr(err.text, "network_barrier") != NULL);
     REQUIRE(collect_allgather(value, rank == 0 ? 8 : 16, all, limit(), &err) == -EMSGSIZE);
-    REQUIRE(collect_leave(limit()) == 0);
+    REQUIRE(collect_leave(limit(), &(struct error){""}) == 0);
     rank_stop();
 }
 
@@ -364,7 +364,7 @@ static void rank_leave(int rank, int size)
     if (rank == size - 1)
         usleep(100000); /* so that a leave that does not wait is caught */
     atomic_fetch_add(arrivals, 1);
-    REQUIRE(collect_leave(limit()) == 0);
+    REQUIRE(collect_leave(limit(), &(struct error){""}) == 0);
     REQUIRE(atomic_load(arrivals) == size - dead);
     rank_stop();
 }
@@ -393,7 +393,7 @@ static void leaving_skips_ranks_that_have_left(int rank, int size)
         return;
     }
     BARRIER();
-    REQUIRE(collect_leave(limit()) == 0);
+    REQUIRE(collect_leave(limit(), &(struct error){""}) == 0);
     rank_stop();
 }
 
@@ -403,7 +403,7 @@ static void leaving_has_a_deadline(int rank, int size)
     rank_start(&hooks);
     BARRIER();
     if (rank == 0) {
-        REQUIRE(collect_leave(deadline_in_ms(50)) == -ETIMEDOUT);
+        REQUIRE(collect_leave(deadline_in_ms(50), &(struct error){""}) == -ETIMEDOUT);
         OK(put(1, &rank, sizeof(rank), LIMIT_MS));
     } else {
         OK(get(0, &rank, sizeof(rank), LIMIT_MS));

@@ -33,7 +33,7 @@ static void on_gone(int rank, enum control_end end, const char *why)
     atomic_fetch_add(&gone, end == PEER_DIED);
 }
 
-static const struct control_hooks hooks = {on_message, on_gone, NULL};
+static const struct control_hooks hooks = {on_message, on_gone, NULL, NULL};
 
 static void rank_meets(int rank, int size)
 {

@@ -330,7 +330,7 @@ static void rank_alone(int rank, int size)
 
 static void rank_aborts(int rank, int size)
 {
-    struct control_hooks none = {NULL, NULL, NULL};
+    struct control_hooks none = {NULL, NULL, NULL, NULL};
 
     log_set_level(LOG_ERROR);
     (void)size;

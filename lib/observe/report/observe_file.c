@@ -179,6 +179,8 @@ const char *observe_state_name(uint32_t state)
         return "peer closed";
     if ((state & STATE_PEER_LEFT) != 0)
         return "peer left";
+    if ((state & STATE_PEER_EXITING) != 0)
+        return "peer in rexit";
     return (state & (STATE_JOINED | STATE_ATTACHED)) != 0 ? "joined" : "opening";
 }
 

@@ -68,6 +68,25 @@ void ends_peer_gone(int rank, bool died)
     btl_peer_gone(rank);
 }
 
+/*
+ * Every handshake of this peer has been received: an end that has none of it, and whose close message has not come, is never
+ * joined. An end that is opened later finds that out under the same lock: join_open.
+ */
+void ends_peer_exiting(int rank)
+{
+    struct link *cursor, *after;
+    struct rendezvous *m = NULL;
+
+    rendezvous_lock();
+    while ((m = rendezvous_next(m)) != NULL) {
+        if (m->peer != rank)
+            continue;
+        list_for_each (cursor, after, &m->ends)
+            join_peer_exiting(ends_end_of(cursor));
+    }
+    rendezvous_unlock();
+}
+
 /* A dead writer signals no reader: ends in event mode poll its liveness word. */
 void ends_tick(void)
 {

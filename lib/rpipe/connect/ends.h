@@ -11,6 +11,7 @@
 void ends_start(void);
 /* Hooks of the control network (struct control_hooks), on the service thread. */
 void ends_peer_gone(int rank, bool died);
+void ends_peer_exiting(int rank);
 void ends_tick(void);
 /* rexit: sets EXITING at every open end. */
 void ends_leave(void);

@@ -32,6 +32,11 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The end does not wait for a handshake: it has one, has been closed at either side, has failed, or never gets one. */
+#define JOIN_DECIDED                                                                               \
+    (STATE_CLOSED | STATE_JOINED | STATE_ATTACHED | STATE_FAILED | STATE_PEER_CLOSED |             \
+     STATE_PEER_EXITING)
+
 static _Atomic unsigned join_warned; /* messages about invalid handshakes */
 
 /* ---- joining: rendezvous lock held ---- */
@@ -74,6 +79,7 @@ static void join(struct rch *ch, const struct handshake *h)
     if (handshake_is_open(
             h)) { /* the peer takes over the sizes of this end; its next handshake joins */
         rc = handshake_compare_op(ch, h, &err);
+        ch->peer_opened = true;
         if (rc == 0)
             return;
     }
@@ -93,6 +99,14 @@ static void join(struct rch *ch, const struct handshake *h)
     trace_moment(ch->trace, TRACE_JOIN, 0, 0, 0);
     end_state_set(ch, config_side(&ch->cfg) == SIDE_WRITER ? STATE_ATTACHED : STATE_JOINED);
     RPIPE_FAILPOINT("join: state set");
+}
+
+void join_peer_exiting(struct rch *ch)
+{
+    uint32_t state = atomic_load_explicit(&ch->state, memory_order_relaxed);
+
+    if (!ch->late && !ch->peer_opened && (state & JOIN_DECIDED) == 0)
+        end_state_set(ch, STATE_PEER_EXITING);
 }
 
 int join_complete(struct rch *ch, int64_t deadline)
@@ -189,6 +203,8 @@ static int join_register(struct rch *ch, struct rendezvous *m)
         roles_opened(ch);
     if (rc != 0)
         end_state_set(ch, rc == -EPIPE ? STATE_PEER_LEFT : STATE_PEER_DIED);
+    if (control_peer_exiting(ch->peer)) /* set before ends_peer_exiting takes the lock */
+        join_peer_exiting(ch);
     return 0;
 }
 
@@ -267,7 +283,7 @@ static void join_on_handshake(struct rch *ch, struct message *m)
         return;
     }
     state = atomic_load_explicit(&ch->state, memory_order_relaxed);
-    if (!ch->late && (state & (STATE_CLOSED | STATE_JOINED | STATE_ATTACHED | STATE_FAILED)) == 0)
+    if (!ch->late && (state & JOIN_DECIDED) == 0)
         join(ch, h);
 }
 

@@ -10,6 +10,8 @@
 
 /* Registers the end, posts its handshake, and joins it if the peer's has arrived. 0, -EEXIST, -ENOMEM. */
 int join_open(struct rch *ch);
+/* The peer is in rexit: the end is never joined, unless the peer has opened the other one. Rendezvous lock held. */
+void join_peer_exiting(struct rch *ch);
 /* Writer, ATTACHED -> JOINED: 0, R_PENDING, or the error. */
 int join_complete(struct rch *ch, int64_t deadline);
 /* What the peer has opened and this process has not, for the message of a deadline. Buffer of the calling thread. */

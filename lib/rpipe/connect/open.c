@@ -173,9 +173,8 @@ static int open_join_attempt(struct rch *ch, void *arguments)
         return 0;
     if ((state & STATE_ATTACHED) != 0)
         return end_join_complete(ch, deadline_in_ms(ch->timeout_ms));
-    if ((state & STATE_PEER_LEFT) != 0)
-        return call_error(
-            ch, -EPIPE, "rank %d has left the job (rexit) and has not opened this pipe", ch->peer);
+    if (end_never_joins(state))
+        return call_never_joins(ch, state);
     if (end_peer_died(ch, state))
         return call_error(ch, (state & STATE_WRITER) != 0 ? -EPIPE : -ECONNRESET,
                           "rank %d died before it was joined%s", ch->peer, end_death_reason(ch));

@@ -33,11 +33,8 @@ static int read_peer_died(struct rch *ch, uint32_t state)
 }
 
 /* The peer has called rexit and has not closed this pipe. */
-static int read_peer_left(struct rch *ch, uint32_t state)
+static int read_peer_left(struct rch *ch)
 {
-    if ((state & STATE_JOINED) == 0)
-        return call_error(ch, R_EOF, "rank %d has left the job (rexit) without opening this pipe",
-                          ch->peer);
     if (ch->path->message_ready(ch))
         return R_PENDING;
     /* GET over a network, and a rexit that did not wait for this end */
@@ -74,9 +71,11 @@ static int read_no_more(struct rch *ch, uint32_t state)
     rc = read_peer_closed(ch, state);
     if (rc != 0)
         return rc;
+    if (end_never_joins(state))
+        return call_never_joins(ch, state);
     if (end_peer_died(ch, state))
         return read_peer_died(ch, state);
-    return (state & STATE_PEER_LEFT) != 0 ? read_peer_left(ch, state) : R_PENDING;
+    return (state & STATE_PEER_LEFT) != 0 ? read_peer_left(ch) : R_PENDING;
 }
 
 static int read_checked(struct rch *ch, struct rdesc *d)

@@ -18,6 +18,7 @@
 
 #include "control/control.h"
 #include "observe/record/trace.h"
+#include "util/log.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -32,6 +33,9 @@
 
 /* After its service thread has died, another thread of a killed process may still store for a moment. */
 #define DEATH_GRACE_NS (10 * NS_PER_MS)
+
+/* A deadline of an end that is not joined is logged from this time on. */
+#define UNJOINED_LOGGED_MS 1000
 
 const struct connector *end_connector;
 
@@ -126,6 +130,27 @@ bool end_peer_died(const struct rch *ch, uint32_t state)
     return clock_now() - ch->died >= DEATH_GRACE_NS;
 }
 
+/* A pipe that was never joined is an error and a line in the log: the program may ignore the code. */
+static void call_log_unjoined(struct rch *ch)
+{
+    if (!atomic_exchange_explicit(&ch->never_joined_logged, true, memory_order_relaxed))
+        log_warn("%s", last_error_get());
+}
+
+int call_never_joins(struct rch *ch, uint32_t state)
+{
+    int rc =
+        call_error(ch, -EPIPE,
+                   "%s %s and has not opened the other end of this pipe; check the peer, the "
+                   "role and the context of both ends",
+                   control_peer_name(ch->peer),
+                   (state & STATE_PEER_LEFT) != 0 ? "has left the job (rexit)" : "is in rexit");
+
+    call_log_unjoined(ch);
+    ch->loss_reported = true;
+    return rc;
+}
+
 static int call_peer_state(struct rch *ch, uint32_t state)
 {
     const char *other = (state & STATE_WRITER) != 0 ? "reader" : "writer";
@@ -135,6 +160,8 @@ static int call_peer_state(struct rch *ch, uint32_t state)
                           ch->reason != NULL ? ch->reason : "the two ends cannot be joined");
     if ((state & STATE_PEER_CLOSED) != 0)
         return call_error(ch, -EPIPE, "the %s, rank %d, has closed this pipe", other, ch->peer);
+    if (end_never_joins(state))
+        return call_never_joins(ch, state);
     if ((state & STATE_PEER_LEFT) != 0)
         return call_error(ch, -EPIPE, "the %s, rank %d, has left the job (rexit)", other, ch->peer);
     if ((state & STATE_PEER_DIED) != 0 ||
@@ -157,14 +184,25 @@ int call_check_peer(struct rch *ch, uint32_t state)
     return rc;
 }
 
+static int call_unjoined_in_time(struct rch *ch)
+{
+    int rc = call_error(ch, -ETIMEDOUT, "no other end within %d ms; %s", ch->timeout_ms,
+                        end_connector->pending(ch));
+
+    if (ch->timeout_ms >= UNJOINED_LOGGED_MS) /* shorter ones are polls */
+        call_log_unjoined(ch);
+    return rc;
+}
+
 static int call_timed_out(struct rch *ch, const struct awaited *awaited)
 {
     uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire);
 
     atomic_fetch_add_explicit(&ch->counts.timeouts, 1, memory_order_relaxed);
+    if (end_never_joins(state)) /* found at the deadline: it is final, and repeating is useless */
+        return call_never_joins(ch, state);
     if ((state & (STATE_JOINED | STATE_ATTACHED)) == 0)
-        return call_error(ch, -ETIMEDOUT, "no other end within %d ms; %s", ch->timeout_ms,
-                          end_connector->pending(ch));
+        return call_unjoined_in_time(ch);
     return call_error(ch, -ETIMEDOUT,
                       "no %s within %d ms; rank %d is alive and joined, but slow, or waits itself",
                       awaited->what, ch->timeout_ms, ch->peer);

@@ -29,6 +29,14 @@ int call_end(const struct call *call, int rc);
 int call_check_flags(struct rch *ch, int flags);
 /* Can the peer of this end still be used? 0, or the code and its message. Also of an end that is not joined. */
 int call_check_peer(struct rch *ch, uint32_t state);
+/* The other end was not opened, and never will be: its process is in rexit, or has left. */
+static inline bool end_never_joins(uint32_t state)
+{
+    return (state & (STATE_PEER_EXITING | STATE_PEER_LEFT)) != 0 &&
+           (state & (STATE_JOINED | STATE_ATTACHED | STATE_PEER_CLOSED | STATE_FAILED)) == 0;
+}
+/* -EPIPE at either end, and its message; the first one of an end is logged. */
+int call_never_joins(struct rch *ch, uint32_t state) NOINLINE;
 /* No descriptor is left; `held`: how many the user owns. -ENOMEM or -ENOBUFS and its message. */
 int call_no_descriptor(struct rch *ch, uint64_t held);
 

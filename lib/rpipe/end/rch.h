@@ -59,6 +59,8 @@ enum state {
     STATE_CELLS = 0x8000,      /* a pipe of cells, without messages (cells.h) */
     STATE_EXITING = 0x10000,   /* a thread of this process is in rexit: all other calls end */
     STATE_TRACED = 0x20000,    /* RPIPE_TRACE */
+    STATE_PEER_EXITING =
+        0x40000, /* the peer is in rexit and has not opened its end: the two never join */
 };
 #define WRITER_READY (STATE_WRITER | STATE_JOINED)
 #define READER_READY (STATE_READER | STATE_JOINED)
@@ -156,7 +158,10 @@ struct rch {
     bool adopts;            /* it was opened without sizes: they are those of the other end */
     bool loss_reported;     /* a call on this end has returned that the peer is lost */
     bool late;              /* opened after the peer's close message: touches and sends nothing */
-    bool checked;           /* RMALLOC_DEBUG=1 */
+    bool peer_opened; /* its handshake, without sizes, has come: its close message will, too */
+    _Atomic bool
+        never_joined_logged; /* a call has failed because the peer has not opened its end */
+    bool checked;            /* RMALLOC_DEBUG=1 */
     const char *_Atomic inside, *_Atomic inside_call; /* debug_check.c: the thread, and its call */
     struct pipe_config cfg;                           /* resolved: without defaults */
     const struct btl_ops *ops;

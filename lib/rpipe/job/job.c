@@ -99,7 +99,7 @@ static void rpipe_job_peer_gone(int rank, enum control_end end, const char *why)
 }
 
 static const struct control_hooks rpipe_job_hooks = {message_dispatch, rpipe_job_peer_gone,
-                                                     ends_tick};
+                                                     ends_tick, ends_peer_exiting};
 
 /* The child of a fork has no service thread and must not touch what the parent goes on with. */
 static void rpipe_job_forked(void)
@@ -322,6 +322,7 @@ static int rpipe_job_end_calls(int64_t deadline)
 static int rpipe_job_leave(void)
 {
     int64_t deadline = deadline_in_ms((int)setting_number(SET_TIMEOUT_MS));
+    struct error missing = {""};
     int rc;
 
     rc = rpipe_job_end_calls(deadline);
@@ -332,6 +333,7 @@ static int rpipe_job_leave(void)
                           setting_number(SET_TIMEOUT_MS));
     rpipe_job_count = 0;
     RPIPE_FAILPOINT("rexit: begun");
+    control_announce_exit();
     rpipe_job_close_all(deadline);
     deferred_close_finish(deadline);
     path_monitor_stop();
@@ -339,13 +341,14 @@ static int rpipe_job_leave(void)
     if (trace_on)
         trace_clock_end(deadline);
     RPIPE_FAILPOINT("rexit: pipes closed");
-    rc = collect_leave(deadline);
+    rc = collect_leave(deadline, &missing);
     RPIPE_FAILPOINT("rexit: barrier complete");
     if (rc != 0)
         (void)call_error(NULL, rc,
-                         "not every rank has called rexit within %ld ms (RPIPE_TIMEOUT_MS); this "
-                         "one has left the job",
-                         setting_number(SET_TIMEOUT_MS));
+                         "not every rank has called rexit within %ld ms (RPIPE_TIMEOUT_MS)%s%s; "
+                         "this one has left the job",
+                         setting_number(SET_TIMEOUT_MS), *missing.text != '\0' ? ", missing: " : "",
+                         missing.text);
     job_state_set(JOB_LEFT);
     report_finish((int)job_rank(), (int)job_size());
     publish_stop();

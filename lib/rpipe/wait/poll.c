@@ -21,8 +21,8 @@ static bool poll_is_ready_unlocked(struct rch *ch)
     if ((state & (STATE_FAILED | STATE_CLOSED | STATE_PEER_LEFT)) != 0)
         return true;
     if ((state & STATE_JOINED) == 0)
-        return (state & STATE_PEER_CLOSED) != 0 || path_message_before_join(ch) ||
-               end_peer_died(ch, state);
+        return (state & (STATE_PEER_CLOSED | STATE_PEER_EXITING)) != 0 ||
+               path_message_before_join(ch) || end_peer_died(ch, state);
     if (ch->path->message_ready(ch) || ch->path->at_end(ch, state) != 0)
         return true;
     rc = ch->path->check(ch);
