@@ -213,6 +213,8 @@ rpipe_sources = \
 	lib/rpipe/data/copy_small.h \
 	lib/rpipe/data/credit.c \
 	lib/rpipe/data/credit.h \
+	lib/rpipe/data/holding.c \
+	lib/rpipe/data/holding.h \
 	lib/rpipe/data/path.c \
 	lib/rpipe/data/path.h \
 	lib/rpipe/data/path_mapped.c \

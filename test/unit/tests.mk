@@ -27,6 +27,7 @@ unit_tests = \
 	test/unit/test_heap_model_deep \
 	test/unit/test_heap_shrink \
 	test/unit/test_heap_walk \
+	test/unit/test_holding \
 	test/unit/test_index \
 	test/unit/test_index_deep \
 	test/unit/test_init \
@@ -109,6 +110,7 @@ test_unit_test_scatter_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_send_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_sizes_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_startup_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_holding_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_strings_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_slab_LDADD = lib/libslab.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_tag_LDADD = $(public) $(CMOCKA_LIBS)

@@ -4,6 +4,7 @@
 
 #include "rpipe/connect/close.h"
 #include "rpipe/connect/join.h"
+#include "rpipe/data/holding.h"
 #include "rpipe/end/connector.h"
 #include "rpipe/end/feature.h"
 #include "rpipe/end/state.h"
@@ -37,6 +38,7 @@ void ends_start(void)
     message_register(MESSAGE_CLOSE, &close_message_handler);
     message_register(MESSAGE_FAIL, &end_fail_handler);
     event_register_messages();
+    message_register(MESSAGE_STARVED, &holding_starved_handler);
     features_register_messages();
 }
 

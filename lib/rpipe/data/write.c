@@ -6,6 +6,7 @@
  * by call_once or call_await. A descriptor belongs to the user (DESC_OWNED, owner == the end) until its slot is published.
  */
 #include "rpipe/data/attempt.h"
+#include "rpipe/data/holding.h"
 #include "rpipe/data/path.h"
 #include "rpipe/data/publish.h"
 #include "rpipe/end/connector.h"
@@ -199,7 +200,7 @@ int write_explain_timeout(struct rch *ch, const struct alloc_arguments *a)
         heap != NULL && (state & STATE_LOCKED) == 0 ? heap_unsent_room(heap) : UINT64_MAX;
 
     if (a->size <= room)
-        return -ETIMEDOUT; /* its message is set */
+        return holding_explain(ch, a->size);
     return call_error(
         ch, -ETIMEDOUT,
         "no %zu bytes within %d ms; with everything that the reader can give back, this end's "
@@ -323,6 +324,9 @@ static int write_prepare(struct rch *ch, const struct write_arguments *a, uint32
     return rc == 0 ? ch->path->progress(ch) : rc;
 }
 
+static const char write_awaits_index[] =
+    "message given back by the reader, which holds sync_queue messages,";
+
 /* There is a free slot, and an index where one is needed: 0, R_PENDING, or the error. */
 static int write_take_slot(struct rch *ch, struct write_arguments *a, uint64_t sent)
 {
@@ -340,8 +344,7 @@ static int write_take_slot(struct rch *ch, struct write_arguments *a, uint64_t s
     ch->stalls_ring += !a->stalled && ring;
     ch->stalls_queue += !a->stalled && !ring;
     a->stalled = true;
-    a->awaited.what = ring ? "free slot in the ring"
-                           : "message given back by the reader, which holds sync_queue messages,";
+    a->awaited.what = ring ? "free slot in the ring" : write_awaits_index;
     return R_PENDING;
 }
 
@@ -386,6 +389,8 @@ static NOINLINE int write_slow(struct rch *ch, const char *name, struct rdesc *d
         return call_end(&call, rc);
     row = trace_begin(ch, TRACE_WRITE);
     rc = wait ? call_await(ch, &a.awaited, write_attempt, &a) : call_once(ch, write_attempt, &a);
+    if (rc == -ETIMEDOUT && a.awaited.what == write_awaits_index)
+        rc = holding_explain(ch, 0);
     trace_end(row, a.number, a.written, rc);
     return call_end(&call, rc);
 }

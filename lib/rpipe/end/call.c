@@ -34,9 +34,6 @@
 /* After its service thread has died, another thread of a killed process may still store for a moment. */
 #define DEATH_GRACE_NS (10 * NS_PER_MS)
 
-/* A deadline of an end that is not joined is logged from this time on. */
-#define UNJOINED_LOGGED_MS 1000
-
 const struct connector *end_connector;
 
 /* ---- entry ---- */
@@ -147,7 +144,6 @@ int call_never_joins(struct rch *ch, uint32_t state)
                    (state & STATE_PEER_LEFT) != 0 ? "has left the job (rexit)" : "is in rexit");
 
     call_log_unjoined(ch);
-    ch->loss_reported = true;
     return rc;
 }
 
@@ -189,20 +185,54 @@ static int call_unjoined_in_time(struct rch *ch)
     int rc = call_error(ch, -ETIMEDOUT, "no other end within %d ms; %s", ch->timeout_ms,
                         end_connector->pending(ch));
 
-    if (ch->timeout_ms >= UNJOINED_LOGGED_MS) /* shorter ones are polls */
+    if (ch->timeout_ms >= CALL_LOGGED_MS)
         call_log_unjoined(ch);
     return rc;
+}
+
+static bool call_is_locked(const struct rch *ch)
+{
+    return (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_LOCKED) != 0;
+}
+
+/* Reader: messages that the program has not freed, and their memory in the heap. False: none. */
+static bool call_holds(struct rch *ch, uint64_t *messages, uint64_t *bytes)
+{
+    bool locked = call_is_locked(ch);
+
+    if (locked)
+        pthread_mutex_lock(&ch->mutex);
+    *messages = ch->r.held;
+    *bytes = ch->r.units_held * ch->cfg.unit_bytes;
+    if (locked)
+        pthread_mutex_unlock(&ch->mutex);
+    return *messages > 0;
+}
+
+/* Only where both map the wake words; a message that the writer has sent since then would have been found. */
+static bool call_writer_sleeps(const struct rch *ch)
+{
+    return ch->path->wakes && ch->ring != NULL &&
+           atomic_load_explicit(&ch->ring->control.writer_wake, memory_order_relaxed) != 0;
 }
 
 static int call_timed_out(struct rch *ch, const struct awaited *awaited)
 {
     uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire);
+    uint64_t messages, bytes;
 
     atomic_fetch_add_explicit(&ch->counts.timeouts, 1, memory_order_relaxed);
     if (end_never_joins(state)) /* found at the deadline: it is final, and repeating is useless */
         return call_never_joins(ch, state);
     if ((state & (STATE_JOINED | STATE_ATTACHED)) == 0)
         return call_unjoined_in_time(ch);
+    if ((state & STATE_READER) != 0 && call_holds(ch, &messages, &bytes))
+        return call_error(ch, -ETIMEDOUT,
+                          "no %s within %d ms; this end holds %llu messages, %llu bytes of the "
+                          "heap, that were read and not freed%s; call rfree for each message",
+                          awaited->what, ch->timeout_ms, (unsigned long long)messages,
+                          (unsigned long long)bytes,
+                          call_writer_sleeps(ch) ? ", and the writer waits" : "");
     return call_error(ch, -ETIMEDOUT,
                       "no %s within %d ms; rank %d is alive and joined, but slow, or waits itself",
                       awaited->what, ch->timeout_ms, ch->peer);
@@ -219,11 +249,6 @@ int call_no_descriptor(struct rch *ch, uint64_t held)
 }
 
 /* ---- RPIPE_THREADS ---- */
-
-static bool call_is_locked(const struct rch *ch)
-{
-    return (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_LOCKED) != 0;
-}
 
 /* False: the end has been closed by another thread. */
 static bool call_use(struct rch *ch)

@@ -29,6 +29,8 @@ int call_end(const struct call *call, int rc);
 int call_check_flags(struct rch *ch, int flags);
 /* Can the peer of this end still be used? 0, or the code and its message. Also of an end that is not joined. */
 int call_check_peer(struct rch *ch, uint32_t state);
+#define CALL_LOGGED_MS                                                                             \
+    1000 /* shorter deadlines are polls: they are not logged, nor reported to the peer */
 /* The other end was not opened, and never will be: its process is in rexit, or has left. */
 static inline bool end_never_joins(uint32_t state)
 {

@@ -17,8 +17,8 @@ static _Atomic unsigned message_warned;
 static const char *message_name(uint32_t type)
 {
     static const char *const name[] = {
-        "HANDSHAKE", "CLOSE",  "FAIL",   "EVENT_ON",    "EVENT_ACK", "BTL",        "GROW",
-        "GROWN",     "SIGNAL", "ATOMIC", "ATOMIC_DONE", "CLOCK",     "CLOCK_REPLY"};
+        "HANDSHAKE", "CLOSE",  "FAIL",   "EVENT_ON",    "EVENT_ACK", "BTL",         "GROW",
+        "GROWN",     "SIGNAL", "ATOMIC", "ATOMIC_DONE", "CLOCK",     "CLOCK_REPLY", "STARVED"};
     size_t at = type - MESSAGE_HANDSHAKE;
 
     return at < sizeof(name) / sizeof(name[0]) ? name[at] : "unknown";

@@ -82,6 +82,7 @@ struct writer {
     _Atomic uint32_t after;   /* enum after_slot: what a slot is followed by, for rsend */
     struct reclaim blocks;    /* the heap, and blocks in flight. PUT: shadow of the reader's heap */
     struct rregion *regions;  /* regions in this heap (region.h), by .next */
+    bool starved_sent;        /* the reader was sent that this end has waited for memory */
     bool lost; /* messages from regions were lost: the reader did not and will not get them */
 };
 
@@ -155,10 +156,11 @@ struct rch {
     char *error_text;    /* the last failure, for rpipe_error */
     bool no_error_memory;
     _Atomic bool used_gone; /* a call has found this end closed, or outside of its job */
-    bool adopts;            /* it was opened without sizes: they are those of the other end */
-    bool loss_reported;     /* a call on this end has returned that the peer is lost */
-    bool late;              /* opened after the peer's close message: touches and sends nothing */
-    bool peer_opened; /* its handshake, without sizes, has come: its close message will, too */
+    bool adopts;         /* it was opened without sizes: they are those of the other end */
+    bool loss_reported;  /* a call on this end has returned that the peer is lost */
+    bool starved_logged; /* reader: that the writer has waited for memory */
+    bool late;           /* opened after the peer's close message: touches and sends nothing */
+    bool peer_opened;    /* its handshake, without sizes, has come: its close message will, too */
     _Atomic bool
         never_joined_logged; /* a call has failed because the peer has not opened its end */
     bool checked;            /* RMALLOC_DEBUG=1 */
