@@ -10,6 +10,7 @@
 #include "alloc/heap.h"
 #include "alloc/next_fit.h"
 #include "alloc/tree_fit.h"
+#include "util/last_error.h"
 #include "util/log.h"
 #include "util/settings.h"
 #include "util/sized.h"
@@ -25,6 +26,12 @@
 
 static struct heap *vmem_heap_of(rvmem_t vmem) { return (struct heap *)(void *)vmem; }
 
+static NOINLINE int vmem_fail(int code, const char *call, const char *what)
+{
+    last_error_set("%s: %s", call, what);
+    return code;
+}
+
 static int vmem_settings_result;
 
 /* In a program that uses pipes rinit has loaded them, and its threads may read them. */
@@ -35,8 +42,10 @@ static void vmem_load_settings(void)
     if (*setting_text(SET_DEBUG) != '\0')
         return;
     vmem_settings_result = settings_load(&err);
-    if (vmem_settings_result != 0)
+    if (vmem_settings_result != 0) {
         log_error("rvmem_create: %s", err.text);
+        last_error_set("rvmem_create: %s", err.text);
+    }
 }
 
 static bool vmem_debugging(void) { return setting_number(SET_DEBUG) != 0; }
@@ -83,6 +92,7 @@ int(rvmem_create)(rvmem_t *vmem, const rvmem_config_t *cfg, size_t size)
         error_note(&err, "no memory for the allocator itself (%zu bytes)", sizeof(*h));
     if (rc != 0) {
         log_error("rvmem_create: %s", err.text);
+        last_error_set("rvmem_create: %s", err.text);
         return rc;
     }
     h->way = vmem_debugging()                   ? HEAP_CHECKED
@@ -95,7 +105,7 @@ int(rvmem_create)(rvmem_t *vmem, const rvmem_config_t *cfg, size_t size)
 int rvmem_destroy(rvmem_t vmem)
 {
     if (vmem == NULL)
-        return -EINVAL;
+        return vmem_fail(-EINVAL, "rvmem_destroy", "vmem is NULL");
     heap_destroy(vmem_heap_of(vmem));
     return 0;
 }
@@ -109,8 +119,10 @@ static int vmem_check_after(struct heap *h, const char *call)
     if (!vmem_debugging())
         return 0;
     error = heap_check(h, &err);
-    if (error != 0)
+    if (error != 0) {
         log_error("%s: the allocator is damaged: %s", call, err.text);
+        last_error_set("%s: the allocator is damaged: %s", call, err.text);
+    }
     return error;
 }
 
@@ -144,14 +156,30 @@ static int vmem_refuse_misuse(const struct heap *h, const struct rdesc *d, const
         return 0;
     if (vmem_debugging())
         log_error("%s: %s", call, what);
-    return -EINVAL;
+    return vmem_fail(-EINVAL, call, what);
 }
 
 /*
  * Why there is no block. A heap reports -EAGAIN where a request fits later, since its users wait.
  */
-static NOINLINE raddr_t vmem_no_block(const struct heap *h)
+static NOINLINE raddr_t vmem_no_block(const struct heap *h, size_t size)
 {
+    if (h->error == -EAGAIN)
+        last_error_set("rvmem_alloc: no %zu bytes are free in one block of a heap of %llu bytes, "
+                       "of which %llu are in use; "
+                       "free some, or call rvmem_grow",
+                       size, (unsigned long long)heap_bytes(h),
+                       (unsigned long long)heap_bytes_used(h));
+    else if (h->error == -EMSGSIZE)
+        last_error_set("rvmem_alloc: %zu bytes can never fit: the largest segment of the heap has "
+                       "%llu bytes; call rvmem_grow",
+                       size, (unsigned long long)heap_largest_segment(h));
+    else if (h->error == -ENOBUFS)
+        last_error_set(
+            "rvmem_alloc: all max_blocks blocks are in use; free some, or increase max_blocks");
+    else
+        last_error_set(
+            "rvmem_alloc: no memory for another descriptor or for the index of free blocks");
     errno = h->error == -EAGAIN ? ENOMEM : -h->error;
     return ADDR_NULL;
 }
@@ -162,7 +190,7 @@ static NOINLINE raddr_t vmem_alloc_checked(struct heap *h, size_t size)
     int error;
 
     if (h == NULL) {
-        errno = EINVAL;
+        errno = -vmem_fail(-EINVAL, "rvmem_alloc", "vmem is NULL");
         return ADDR_NULL;
     }
     d = heap_alloc(h, size);
@@ -171,7 +199,7 @@ static NOINLINE raddr_t vmem_alloc_checked(struct heap *h, size_t size)
         errno = -error;
         return ADDR_NULL;
     }
-    return d != NULL ? d : vmem_no_block(h);
+    return d != NULL ? d : vmem_no_block(h, size);
 }
 
 static NOINLINE int vmem_free_checked(struct heap *h, raddr_t d)
@@ -189,7 +217,8 @@ static NOINLINE void *vmem_ptr_checked(const struct heap *h, raddr_t d)
     int error = vmem_refuse_misuse(h, d, "rvmem_mem");
 
     if (error == 0 && d->mem == NULL)
-        error = -ENOTSUP; /* the range is not mapped here */
+        error = vmem_fail(-ENOTSUP, "rvmem_mem",
+                          "the range has no address: it was made without a buffer");
     if (error != 0) {
         errno = -error;
         return NULL;
@@ -202,7 +231,7 @@ static NOINLINE raddr_t vmem_alloc_from_tree(struct heap *h, size_t size)
 {
     struct rdesc *d = tree_fit_alloc(h, size);
 
-    return LIKELY(d != NULL) ? d : vmem_no_block(h);
+    return LIKELY(d != NULL) ? d : vmem_no_block(h, size);
 }
 
 static NOINLINE int vmem_free_to_tree(struct heap *h, raddr_t d)
@@ -220,7 +249,7 @@ raddr_t rvmem_alloc(rvmem_t vmem, size_t bytes)
         return h != NULL && h->way == HEAP_TREE_FIT ? vmem_alloc_from_tree(h, bytes)
                                                     : vmem_alloc_checked(h, bytes);
     d = next_fit_alloc(h, bytes);
-    return LIKELY(d != NULL) ? d : vmem_no_block(h);
+    return LIKELY(d != NULL) ? d : vmem_no_block(h, bytes);
 }
 
 int rvmem_free(rvmem_t vmem, raddr_t d)
@@ -273,8 +302,15 @@ int rvmem_grow(rvmem_t vmem, void *buffer, uint64_t bytes)
     int error;
 
     if (vmem == NULL)
-        return -EINVAL;
+        return vmem_fail(-EINVAL, "rvmem_grow", "vmem is NULL");
     error = heap_grow(h, buffer, bytes);
+    if (error == -ENOMEM)
+        (void)vmem_fail(error, "rvmem_grow", "no memory for another segment");
+    if (error == -EINVAL)
+        last_error_set("rvmem_grow: %llu bytes at %p do not fit behind the heap: at least 1 byte, "
+                       "at a whole unit, mapped if "
+                       "and only if the first segment is, and at most 2^31 units in all",
+                       (unsigned long long)bytes, buffer);
     if (error == -EINVAL && vmem_debugging())
         log_error("rvmem_grow: %llu bytes at %p: a segment has at least 1 byte and begins at a "
                   "whole unit, it is mapped "
@@ -285,12 +321,16 @@ int rvmem_grow(rvmem_t vmem, void *buffer, uint64_t bytes)
 
 int rvmem_walk(rvmem_t vmem, int (*visit)(const rvmem_block_t *block, void *arg), void *arg)
 {
-    return vmem == NULL || visit == NULL ? -EINVAL : heap_walk(vmem_heap_of(vmem), visit, arg);
+    if (vmem == NULL || visit == NULL)
+        return vmem_fail(-EINVAL, "rvmem_walk", vmem == NULL ? "vmem is NULL" : "visit is NULL");
+    return heap_walk(vmem_heap_of(vmem), visit, arg);
 }
 
 int rvmem_dump(rvmem_t vmem, FILE *to)
 {
-    return vmem == NULL || to == NULL ? -EINVAL : heap_dump(vmem_heap_of(vmem), to);
+    if (vmem == NULL || to == NULL)
+        return vmem_fail(-EINVAL, "rvmem_dump", vmem == NULL ? "vmem is NULL" : "to is NULL");
+    return heap_dump(vmem_heap_of(vmem), to);
 }
 
 int(rvmem_stats)(rvmem_t vmem, rvmem_stats_t *stats, size_t size)
@@ -298,7 +338,10 @@ int(rvmem_stats)(rvmem_t vmem, rvmem_stats_t *stats, size_t size)
     rvmem_stats_t s;
 
     if (vmem == NULL || stats == NULL || size == 0)
-        return -EINVAL;
+        return vmem_fail(-EINVAL, "rvmem_stats",
+                         vmem == NULL    ? "vmem is NULL"
+                         : stats == NULL ? "stats is NULL"
+                                         : "size is 0");
     heap_get_stats(vmem_heap_of(vmem), &s);
     sized_store(stats, size, &s, sizeof(s));
     return 0;
@@ -310,9 +353,11 @@ int rvmem_check(rvmem_t vmem)
     int error;
 
     if (vmem == NULL)
-        return -EINVAL;
+        return vmem_fail(-EINVAL, "rvmem_check", "vmem is NULL");
     error = heap_check(vmem_heap_of(vmem), &err);
-    if (error != 0)
+    if (error != 0) {
         log_error("rvmem_check: %s", err.text);
+        last_error_set("rvmem_check: %s", err.text);
+    }
     return error;
 }

@@ -72,6 +72,9 @@ int ram_barrier(ram_t am)
 
     if (!am_may_wait(am, "ram_barrier", &rc))
         return rc;
+    rc = am_check_job("ram_barrier");
+    if (rc != 0)
+        return rc;
     result = ram_flush(am);
     if (result == -ETIMEDOUT)
         return result;

@@ -200,8 +200,9 @@ int(ram_init)(ram_t *am, const ram_config_t *cfg, size_t size)
     rc = am_context_resolve(&c);
     if (rc != 0)
         return rc;
-    if (rpipe_network_ranks() < 1)
-        return am_fail(-ENOTCONN, "ram_init: this process is in no job; call rinit first");
+    rc = am_check_job("ram_init");
+    if (rc != 0)
+        return rc;
     made = am_context_make(&c);
     if (made == NULL)
         return am_fail(-ENOMEM, "ram_init: no memory for a context of %d ranks",

@@ -51,6 +51,19 @@ int am_may_not_wait(const struct ram *am, const char *call)
                    call);
 }
 
+int am_check_job(const char *call)
+{
+    char why[LAST_ERROR_BYTES];
+    int rc;
+
+    if (AM_LIKELY(rpipe_initialized() == 1))
+        return 0;
+    rc = rpipe_pending(0, NULL, NULL,
+                       0); /* its first check is that of the job, and sets the reason */
+    snprintf(why, sizeof(why), "%s", am_last_error("rpending"));
+    return am_fail(rc == -ENOTCONN ? rc : -ENOTCONN, "%s: %s", call, why);
+}
+
 int am_check_flags(const char *call, int flags)
 {
     if (AM_LIKELY((flags & ~R_NOWAIT) == 0))

@@ -26,6 +26,9 @@ static inline bool am_may_wait(const struct ram *am, const char *call, int *rc)
     return false;
 }
 
+/* 0, or -ENOTCONN: before rinit, after rexit, in the child of a fork. */
+int am_check_job(const char *call);
+
 /* 0, or -EINVAL for flags other than R_NOWAIT. */
 int am_check_flags(const char *call, int flags);
 

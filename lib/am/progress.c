@@ -175,9 +175,14 @@ int ram_serve(ram_t am, int most, int timeout_ms)
                        "ram_serve: most is %d, timeout_ms is %d; most must be 1 or more, "
                        "timeout_ms 0, a number of ms, or R_FOREVER",
                        most, timeout_ms);
-    if (timeout_ms == 0)
-        return am_progress(am, most);
+    if (timeout_ms == 0) {
+        ran = am_progress(am, most);
+        return AM_LIKELY(ran > 0) ? ran : am_check_job("ram_serve");
+    }
     while ((ran = am_progress_some(am, most)) == 0) {
+        rc = am_check_job("ram_serve");
+        if (rc != 0)
+            return rc;
         if (timeout_ms > 0 && end == 0)
             end = am_now_ms() + timeout_ms;
         else if (timeout_ms > 0 && am_now_ms() >= end)

@@ -173,6 +173,9 @@ int ram_flush(ram_t am)
 
     if (!am_may_wait(am, "ram_flush", &rc))
         return rc;
+    rc = am_check_job("ram_flush");
+    if (rc != 0)
+        return rc;
     while (am->counts.outstanding > 0) {
         (void)am_fail(R_PENDING, "%llu requests are not answered",
                       (unsigned long long)am->counts.outstanding);

@@ -4,6 +4,7 @@
  */
 #include "group/group.h"
 
+#include "rpipe/end/connector.h"
 #include "rpipe/end/job_state.h"
 #include "util/clock.h"
 #include "util/sized.h"
@@ -70,6 +71,8 @@ static int group_check(const struct rgroup *g, enum side role)
     }
     if (!g->open)
         return call_error(NULL, -ENOTCONN, "the group has been closed");
+    if (job_is_forked()) /* else the members would be lost one by one */
+        return job_check();
     if (role != 0 && g->role != role)
         return call_error(NULL, -EBADF,
                           "the members of this group are %s; this call is for a group of %s",
@@ -226,6 +229,11 @@ static int group_wait_member(struct rgroup *g, int member, int64_t deadline)
     m->ch->timeout_ms = deadline == DEADLINE_NEVER ? -1 : left > 0 ? (int)left : 0;
     rc = rpipe_wait(m->ch);
     m->ch->timeout_ms = own;
+    if (rc == -ETIMEDOUT) { /* that of the group, of which this member had the rest */
+        g->lost = member;
+        return call_error(NULL, rc, "member %d, rank %d, is not joined within %d ms: %s", member,
+                          m->peer, g->timeout_ms, end_connector->pending(m->ch));
+    }
     return rc == 0 ? 0 : group_failed(g, member, rc);
 }
 

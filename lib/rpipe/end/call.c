@@ -38,10 +38,15 @@ const struct connector *end_connector;
 
 /* ---- entry ---- */
 
-/* -ENOTCONN of an end that is closed or belongs to no job; rpipe_error(ch) is a message from then on. */
+/*
+ * -ENOTCONN of an end that is closed or belongs to no job. Only the name of the call is kept, for rpipe_error(ch): another thread
+ * may open the end anew meanwhile.
+ */
 static int call_gone(struct rch *ch, int rc)
 {
-    atomic_store_explicit(&ch->used_gone, true, memory_order_relaxed);
+    const char *call = call_name();
+
+    atomic_store_explicit(&ch->gone_call, call != NULL ? call : "this call", memory_order_relaxed);
     return rc;
 }
 

@@ -81,17 +81,29 @@ int call_error(struct rch *ch, int code, const char *format, ...)
     return code;
 }
 
-/* The last failure was that of a call on an end that is closed, or outside of its job. */
-static bool error_is_gone(const struct rch *ch)
+/* The message where the last failure was that of a call on an end that is closed, or outside of its job; else NULL. */
+static const char *error_of_gone(const struct rch *ch)
 {
+    static _Thread_local char texts[2]
+                                   [96]; /* those of two ends may be in one line of the program */
+    static _Thread_local unsigned which;
     uint32_t state = atomic_load_explicit(&ch->state, memory_order_relaxed);
+    const char *call = atomic_load_explicit(&ch->gone_call, memory_order_relaxed);
+    char *text;
 
-    return (state & (STATE_CLOSED | STATE_FORKED | STATE_EXITING)) != 0 &&
-           atomic_load_explicit(&ch->used_gone, memory_order_relaxed);
+    if (call == NULL || (state & (STATE_CLOSED | STATE_FORKED | STATE_EXITING)) == 0)
+        return NULL;
+    text = texts[which++ % 2];
+    snprintf(text, sizeof(texts[0]), "%s: %s", call,
+             (state & STATE_FORKED) != 0   ? "the pipe belongs to the parent process of this one"
+             : (state & STATE_CLOSED) != 0 ? "the pipe has been closed"
+                                           : "this process has left the job of this pipe (rexit)");
+    return text;
 }
 
 const char *rpipe_error(rch_t ch)
 {
+    const char *gone;
     bool locked;
 
     if (ch == NULL)
@@ -99,9 +111,9 @@ const char *rpipe_error(rch_t ch)
     locked = (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_LOCKED) != 0;
     if (locked && last_error_of() == ch->id)
         return last_error_get(); /* this thread's own failure, whatever other threads do */
-    if (error_is_gone(ch))
-        return "a call on a pipe that has been closed, or that belongs to a job that this process "
-               "has left";
+    gone = error_of_gone(ch);
+    if (gone != NULL)
+        return gone;
     if (locked)
         return error_copy(ch);
     if (ch->no_error_memory)

@@ -31,6 +31,7 @@ bool job_is_open(void)
     return now == JOB_OPEN || now == JOB_LEAVING;
 }
 
+bool job_is_forked(void) { return job_state_get() == JOB_FORKED; }
 bool job_was_opened(void) { return job_state_get() != JOB_NEW; }
 
 void job_state_set_ranks(int own, int ranks)

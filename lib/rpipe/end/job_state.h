@@ -13,6 +13,7 @@ enum job_state { JOB_NEW, JOB_OPEN, JOB_LEAVING, JOB_LEFT, JOB_FORKED };
 
 void job_state_set(enum job_state state);
 bool job_is_open(void);    /* between rinit and the end of rexit, in this process */
+bool job_is_forked(void);  /* this is the child of a fork: the job belongs to the parent */
 bool job_was_opened(void); /* rinit was called: the settings are those that it has read */
 /* Of this process, and their number; 0 outside of a job. Set before JOB_OPEN. */
 void job_state_set_ranks(int own, int ranks);

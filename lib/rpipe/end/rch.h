@@ -155,7 +155,7 @@ struct rch {
     char *why;           /* why this backend was chosen; NULL: no memory for the text */
     char *error_text;    /* the last failure, for rpipe_error */
     bool no_error_memory;
-    _Atomic bool used_gone; /* a call has found this end closed, or outside of its job */
+    const char *_Atomic gone_call; /* the last call that found this end closed, or in no job */
     bool adopts;         /* it was opened without sizes: they are those of the other end */
     bool loss_reported;  /* a call on this end has returned that the peer is lost */
     bool starved_logged; /* reader: that the writer has waited for memory */
