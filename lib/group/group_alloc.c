@@ -135,6 +135,23 @@ static int group_alloc_attempt(void *of)
     return group_alloc_any(w->g, w->r);
 }
 
+/* The member is left, and its other end is not open yet. */
+static bool group_alloc_unjoined(const struct group_member *m)
+{
+    return !m->gone && group_member_is_open(m) &&
+           (atomic_load_explicit(&m->ch->state, memory_order_relaxed) &
+            (STATE_JOINED | STATE_ATTACHED)) == 0;
+}
+
+static int group_alloc_count_unjoined(const struct rgroup *g)
+{
+    int n = 0;
+
+    for (int i = 0; i < g->n; i++)
+        n += group_alloc_unjoined(&g->member[i]);
+    return n;
+}
+
 /* Sleeps on the wake words of all members that are left. */
 static int group_alloc_wait_any(struct rgroup *g, struct group_request *r)
 {
@@ -150,9 +167,35 @@ static int group_alloc_wait_any(struct rgroup *g, struct group_request *r)
     if (rc != -ETIMEDOUT)
         return rc;
     g->lost = -1;
+    n = group_alloc_count_unjoined(g);
+    if (n > 0)
+        return call_error(NULL, rc,
+                          "none of %d members had memory and a slot for %zu bytes within %d ms; %d "
+                          "of them are not joined, because the peer has not opened its end",
+                          g->live, r->bytes, g->timeout_ms, n);
     return call_error(NULL, rc,
                       "none of %d members had memory and a slot for %zu bytes within %d ms",
                       g->live, r->bytes, g->timeout_ms);
+}
+
+/*
+ * "Not now" where a member has no memory or slot is no failure, and leaves the message as it is. Where there is no reader yet
+ * repeating the call may be useless, so that the message is about that.
+ */
+static int group_alloc_pending(struct rgroup *g, int to, const struct group_request *r)
+{
+    if (to == RGROUP_ANY && group_alloc_count_unjoined(g) == g->live)
+        return call_error(
+            NULL, R_PENDING,
+            "none of %d members is joined yet, so none can be out of memory or slots; "
+            "rgroup_wait waits until the peers have opened their ends",
+            g->live);
+    if (to != RGROUP_ANY && group_alloc_unjoined(&g->member[r->member]))
+        return call_error(NULL, R_PENDING,
+                          "member %d, rank %d, is not joined yet; rgroup_wait waits until the peer "
+                          "has opened its end",
+                          r->member, g->member[r->member].peer);
+    return R_PENDING;
 }
 
 static int group_alloc(struct rgroup *g, int to, int *member, raddr_t *d, int flags,
@@ -179,6 +222,8 @@ int rgroup_alloc(rgroup_t group, int to, size_t bytes, int *member, raddr_t *d, 
 
     if (rc == 0)
         rc = group_alloc(group, to, member, d, flags, &r);
+    if (rc == R_PENDING)
+        rc = group_alloc_pending(group, to, &r);
     if (rc == 0) {
         if (member != NULL)
             *member = r.member;

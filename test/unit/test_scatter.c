@@ -166,6 +166,41 @@ static void test_any_with_capacity(void **state)
     }
 }
 
+/* R_PENDING of a group that no reader has joined is not "no memory": the message has the reason, also at the deadline */
+static void test_not_joined(void **state)
+{
+    rpipe_config_t cfg = {.role = RPIPE_WRITER, .op = op_of(state), .heap_bytes = 2000, .slots = 4};
+    rch_t reader;
+    rgroup_t sc;
+    raddr_t d;
+    int place;
+
+    cfg.context = 77000;
+    CHECK_OK(NULL, rgroup_open(&sc, &cfg, (int[]){0}, 1));
+    CHECK_RC(R_PENDING, NULL, rgroup_alloc(sc, RGROUP_ANY, 500, &place, &d, R_NOWAIT));
+    CHECK_ERROR(NULL, "rgroup_alloc: none of 1 members is joined yet");
+    CHECK_OK(NULL, rgroup_set_timeout(sc, 20));
+    CHECK_RC(-ETIMEDOUT, NULL, rgroup_alloc(sc, RGROUP_ANY, 500, &place, &d, 0));
+    CHECK_ERROR(NULL, "1 of them are not joined");
+    if (op_of(state) == RPIPE_PUT) { /* the memory is the reader's */
+        CHECK_RC(R_PENDING, NULL, rgroup_alloc(sc, RGROUP_NEXT, 500, &place, &d, R_NOWAIT));
+        CHECK_ERROR(NULL, "member 0, rank 0, is not joined yet");
+    }
+    CHECK_RC(-ETIMEDOUT, NULL, rgroup_wait(sc));
+    CHECK_ERROR(NULL, "rgroup_wait: member 0, rank 0, is not joined within 20 ms");
+    cfg.role = RPIPE_READER;
+    CHECK_OK(NULL, rpipe(&reader, &cfg));
+    CHECK_OK(NULL, rgroup_set_timeout(sc, (int)CHECK_LATE_MS));
+    CHECK_OK(NULL, rgroup_wait(sc));
+    while (rgroup_alloc(sc, RGROUP_ANY, 500, &place, &d, R_NOWAIT) == 0)
+        CHECK_OK(NULL, rwrite(rgroup_pipe(sc, place), d));
+    assert_int_equal(rset_timeout(reader, -5), -EINVAL);
+    CHECK_RC(R_PENDING, NULL, rgroup_alloc(sc, RGROUP_ANY, 500, &place, &d, R_NOWAIT));
+    CHECK_ERROR(NULL, "rset_timeout"); /* full: no failure, no message */
+    CHECK_OK(reader, rclose(reader));
+    CHECK_OK(NULL, rgroup_close(sc));
+}
+
 /* what the caller holds itself is no reason to wait */
 static void test_unsent(void **state)
 {
@@ -328,11 +363,11 @@ static void test_room(void **state)
 static int group(void)
 {
     const struct CMUnitTest tests[] = {
-        PUT_AND_GET(test_by_place),    PUT_AND_GET(test_in_turn),
-        PUT_AND_GET(test_turn_waits),  PUT_AND_GET(test_any_with_capacity),
-        PUT_AND_GET(test_unsent),      PUT_AND_GET(test_reader_closes),
-        PUT_AND_GET(test_part_closed), PUT_AND_GET(test_refused),
-        PUT_AND_GET(test_room),
+        PUT_AND_GET(test_by_place),      PUT_AND_GET(test_in_turn),
+        PUT_AND_GET(test_turn_waits),    PUT_AND_GET(test_any_with_capacity),
+        PUT_AND_GET(test_not_joined),    PUT_AND_GET(test_unsent),
+        PUT_AND_GET(test_reader_closes), PUT_AND_GET(test_part_closed),
+        PUT_AND_GET(test_refused),       PUT_AND_GET(test_room),
     };
 
     return cmocka_run_group_tests(tests, pair_setup, pair_teardown);
