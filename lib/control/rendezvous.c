@@ -141,6 +141,8 @@ static size_t rendezvous_kept_of(int peer)
     return (size_t)(uintptr_t)hash_get(&rendezvous_kept, (uint64_t)peer);
 }
 
+bool rendezvous_keeps(int peer) { return rendezvous_kept_of(peer) > 0; }
+
 struct rendezvous *rendezvous_find_for_peer(int peer, uint32_t side, uint64_t context,
                                             uint32_t incarnation)
 {

@@ -27,7 +27,9 @@ struct rendezvous {
     uint64_t context; /* of the pipe */
     uint32_t number;  /* unique among all entries */
     uint32_t opened;  /* incarnations of the own end so far */
-    bool reported;    /* that both ends have the same role */
+    bool reported;    /* that both ends have the same role, or the two have different contexts */
+    bool suspected;   /* that the peer has opened the context `suspect` by mistake (roles.c) */
+    uint64_t suspect;
     struct link ends; /* rendezvous_end: open, or closed and not released yet */
     struct link handshakes;
     struct link all;                /* in the list of all entries */
@@ -92,6 +94,7 @@ struct rendezvous_end *rendezvous_find_end(struct rendezvous *m, uint32_t incarn
  */
 int rendezvous_keep(struct rendezvous *m, uint32_t incarnation, const void *blob, size_t bytes,
                     struct rendezvous_handshake **out);
+bool rendezvous_keeps(int peer); /* some handshake of this peer */
 struct rendezvous_handshake *rendezvous_find_handshake(struct rendezvous *m, uint32_t incarnation);
 /* Closes its event_fd, too. */
 void rendezvous_drop_handshake(struct rendezvous *m, struct rendezvous_handshake *handshake);

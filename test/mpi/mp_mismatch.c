@@ -168,22 +168,18 @@ static void same_role(bool writer, uint32_t ctx, rpipe_op_t op)
     CHECK_OK(ch, rclose(ch));
 }
 
-/* both have opened a good end, of different channels */
-/* The log of both ranks reports it, without any call that waits. */
-static void same_role_in_the_log(uint32_t ctx)
+/* The log of both ranks has this line, without any call that waits. */
+static void line_in_the_log(const rpipe_config_t *cfg, const char *line)
 {
-    static const char expected[] = "between rank %d and rank %d are writers; one must be a reader";
     const struct timespec backoff = {0, 10 * 1000 * 1000};
-    rpipe_config_t cfg = config(true, RPIPE_PUT, ctx);
-    char text[4096] = "", line[128];
     int ends[2], before = dup(STDERR_FILENO), rounds = 0, rc;
+    char text[4096] = "";
     size_t used = 0;
     rch_t ch;
 
-    snprintf(line, sizeof(line), expected, mp_rank, 1 - mp_rank);
     REQUIRE(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0 && dup2(ends[1], STDERR_FILENO) >= 0,
             "no pipe for the log");
-    rc = rpipe(&ch, &cfg);
+    rc = rpipe(&ch, cfg);
     while (rc == 0 && strstr(text, line) == NULL && rounds++ < 6000) {
         ssize_t n = read(ends[0], text + used, sizeof(text) - 1 - used);
 
@@ -200,10 +196,32 @@ static void same_role_in_the_log(uint32_t ctx)
     CHECK_OK(ch, rclose(ch));
 }
 
+static void same_role_in_the_log(uint32_t ctx)
+{
+    static const char expected[] = "between rank %d and rank %d are writers; one must be a reader";
+    rpipe_config_t cfg = config(true, RPIPE_PUT, ctx);
+    char line[128];
+
+    snprintf(line, sizeof(line), expected, mp_rank, 1 - mp_rank);
+    line_in_the_log(&cfg, line);
+}
+
+static void other_ctx_in_the_log(uint32_t ctx)
+{
+    uint32_t own = ctx + (uint32_t)mp_rank, other = ctx + 1 - (uint32_t)mp_rank;
+    rpipe_config_t cfg = config(mp_rank == 0, RPIPE_GET, own);
+    char line[128];
+
+    snprintf(line, sizeof(line), "at rank %d, which has opened context %u and not %u;", 1 - mp_rank,
+             other, own);
+    line_in_the_log(&cfg, line);
+}
+
+/* both have opened a good end, of different channels */
 static void other_ctx(uint32_t ctx, rpipe_op_t op)
 {
     rpipe_config_t cfg = config(mp_rank == 0, op, ctx + (uint32_t)mp_rank * 1111);
-    char theirs[16];
+    char theirs[16], needed[64];
     rch_t ch;
 
     snprintf(theirs, sizeof(theirs), "%u", ctx + (uint32_t)(1 - mp_rank) * 1111);
@@ -212,6 +230,9 @@ static void other_ctx(uint32_t ctx, rpipe_op_t op)
     CHECK_OK(NULL, network_barrier());
     CHECK_RC(-ETIMEDOUT, ch, rwait(ch));
     says_number(ch, theirs);
+    snprintf(needed, sizeof(needed), "and not the %s of context %u",
+             mp_rank == 0 ? "reader" : "writer", ctx + (uint32_t)mp_rank * 1111);
+    CHECK_ERROR(ch, needed);
     CHECK_OK(NULL, network_barrier());
     CHECK_OK(ch, rclose(ch));
 }
@@ -258,5 +279,6 @@ int main(int argc, char **argv)
         ctx += 10000;
     }
     same_role_in_the_log(ctx);
+    other_ctx_in_the_log(ctx + 10);
     return mp_end();
 }

@@ -264,7 +264,7 @@ static void join_keep_handshake(const struct message *m)
                 (unsigned long long)head->context, strerror(-rc));
     } else {
         rendezvous_arrived();
-        roles_kept(m->from, head->role, head->context);
+        roles_kept(m->from);
     }
 }
 
@@ -307,10 +307,9 @@ static bool join_describe_pending(const struct rendezvous *m, const struct rch *
 
         if (kept->close_message)
             continue;
-        snprintf(text, bytes, "%s%s of context %llu (%s)%s",
-                 first ? "pending there: the " : ", the ",
-                 h->head.role == SIDE_WRITER ? "writer" : "reader", (unsigned long long)m->context,
-                 config_op_name(h->op),
+        snprintf(text, bytes, "%s the %s of context %llu (%s)%s", first ? "" : ",",
+                 h->head.role == SIDE_WRITER ? "writer" : "reader",
+                 (unsigned long long)(m->context & ~CONTEXT_LIBRARY), config_op_name(h->op),
                  same ? ", which is this side too: exactly one end is the writer" : "");
         return true;
     }
@@ -319,19 +318,26 @@ static bool join_describe_pending(const struct rendezvous *m, const struct rch *
 
 const char *join_pending(const struct rch *ch)
 {
-    static _Thread_local char text[320];
+    static _Thread_local char text[400];
     struct rendezvous *m = NULL;
+    size_t used;
     int listed = 0;
 
-    snprintf(text, sizeof(text), "rank %d has opened no end that could be joined to it", ch->peer);
+    snprintf(text, sizeof(text), "%s has opened", control_peer_name(ch->peer));
     rendezvous_lock();
     while (listed < 3 && (m = rendezvous_next(m)) != NULL) {
-        size_t used = listed == 0 ? 0 : strlen(text);
-
+        used = strlen(text);
         if (m->peer == ch->peer &&
             join_describe_pending(m, ch, listed == 0, text + used, sizeof(text) - used))
             listed++;
     }
     rendezvous_unlock();
+    used = strlen(text);
+    if (listed == 0)
+        snprintf(text + used, sizeof(text) - used, " no end that could be joined to it");
+    else
+        snprintf(text + used, sizeof(text) - used, ", and not the %s of context %llu",
+                 config_side(&ch->cfg) == SIDE_WRITER ? "reader" : "writer",
+                 (unsigned long long)(ch->cfg.context & ~CONTEXT_LIBRARY));
     return text;
 }
