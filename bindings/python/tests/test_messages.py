@@ -3,6 +3,7 @@
 
 import gc
 import math
+import tracemalloc
 
 import numpy
 import pytest
@@ -187,3 +188,28 @@ def test_wrong_arguments_are_refused(pipe, settings):
     assert 0 < reader.timeout < math.inf
     reader.timeout = rpipe.FOREVER
     assert reader.timeout == math.inf
+
+
+def test_nothing_grows(pipe):
+    writer, reader = pipe
+
+    def use():
+        for i in range(2000):
+            writer.send(b"x" * 100)
+            reader.recv()
+            with writer.alloc((3, 5), "int32", tag=i) as array:
+                array[:] = i
+            with reader.read() as message:
+                message.array("int32", (3, 5)).sum()
+            writer.alloc(10).release()
+            writer.alloc(10, "uint8")
+            assert reader.read_nowait() is None
+
+    use()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    use()
+    gc.collect()
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert grown < 20000  # one object of a round would be more
