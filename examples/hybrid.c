@@ -7,7 +7,7 @@
  * and begin_pipes, are all that such a program changes.
  *
  *     mpirun -n 3 hybrid               of Open MPI: both libraries find their job by PMIx
- *     mpirun.mpich -n 3 hybrid         of MPICH, whose launcher has no PMIx: join_by_mpi gives the pipes what MPI knows
+ *     mpirun.mpich -n 3 hybrid         of MPICH, whose launcher has no PMIx: join_by_mpi gives the pipes rank, size and address
  *     mpirun -n 3 hybrid -first        rinit before MPI_Init; the pipes need PMIx, or RPIPE_RANK and the like, then
  */
 #include <mpi.h>

@@ -115,7 +115,7 @@ static void test_no_warning_where_nothing_is_wrong(void **state)
     static const struct environment fine[] = {
         {{{NULL, NULL}}},
         {{{"PMI_RANK", "1"}, {"PMI_SIZE", "64"}}},    /* number 0 warns for all */
-        {{{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}},     /* one process, and meant so */
+        {{{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}},     /* one process on purpose */
         {{{"SLURM_NTASKS", "64"}}},                   /* a shell in an allocation */
         {{{"PMI_RANK", "zero"}, {"PMI_SIZE", "64"}}}, /* not a number */
         {{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "64"}, {"SLURM_STEP_NUM_TASKS", "1"}}},

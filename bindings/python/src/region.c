@@ -200,7 +200,8 @@ static PyMethodDef region_methods[] = {
      "write(offset=0, nbytes=None, *, tag=0, pipe=None, timeout=None): sends a part as one "
      "message; pipe.done() waits until it may be changed"},
     {"read", (PyCFunction)(void (*)(void))region_read, METH_VARARGS | METH_KEYWORDS,
-     "read(offset=0, nbytes=None, *, pipe=None, timeout=None): receives the next message at offset; "
+     "read(offset=0, nbytes=None, *, pipe=None, timeout=None): receives the next message at "
+     "offset; "
      "(nbytes, tag)"},
     {"close", (PyCFunction)region_close, METH_NOARGS, "close(): ends the registration"},
     {"__enter__", region_begin, METH_NOARGS, NULL},
