@@ -155,6 +155,11 @@ static void test_a_provider_that_can_crash_has_to_be_named(void **state)
         err.text[0] = '\0';
         assert_int_equal(btl_ofi_ops.suitable(&host, &err), old && i == 0 ? -ENOTSUP : 0);
         assert_true((strstr(err.text, "RPIPE_OFI_PROVIDER=tcp") != NULL) == (old && i == 0));
+        if (i == 0) { /* rmalloc_info */
+            err.text[0] = '\0';
+            (void)btl_ofi_ops.query(&err);
+            assert_true((strstr(err.text, "has to be named") != NULL) == old);
+        }
         if (*err.text != '\0')
             print_message("%s\n", err.text);
     }

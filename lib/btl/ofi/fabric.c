@@ -117,22 +117,6 @@ static int fabric_choose(const char *provider, const char *domain, const char *s
     return rc;
 }
 
-int fabric_query(struct error *err)
-{
-    struct fi_info *info;
-    int rc = fabric_choose("", "", "", &info);
-
-    if (rc != 0)
-        return error_set(
-            err, -ENOTSUP,
-            "libfabric %u.%u finds no provider for one-sided transfers between hosts: %s",
-            FI_MAJOR(fi_version()), FI_MINOR(fi_version()), fi_strerror(-rc));
-    error_note(err, "libfabric %u.%u, provider %s", FI_MAJOR(fi_version()), FI_MINOR(fi_version()),
-               info->fabric_attr->prov_name);
-    fi_freeinfo(info);
-    return 0;
-}
-
 /* ---- a provider that can crash ---- */
 
 /*
@@ -189,6 +173,23 @@ static void fabric_warn(const struct fi_info *info)
         "it is for trusted ranks only%s%s",
         info->fabric_attr->prov_name, FI_MAJOR(fi_version()), FI_MINOR(fi_version()),
         *instead != '\0' ? "; another provider: " : "", instead);
+}
+
+int fabric_query(struct error *err)
+{
+    struct fi_info *info;
+    int rc = fabric_choose("", "", "", &info);
+
+    if (rc != 0)
+        return error_set(
+            err, -ENOTSUP,
+            "libfabric %u.%u finds no provider for one-sided transfers between hosts: %s",
+            FI_MAJOR(fi_version()), FI_MINOR(fi_version()), fi_strerror(-rc));
+    error_note(err, "libfabric %u.%u, provider %s%s", FI_MAJOR(fi_version()),
+               FI_MINOR(fi_version()), info->fabric_attr->prov_name,
+               fabric_can_crash(info) ? ", which has to be named (rmalloc(7), Backends)" : "");
+    fi_freeinfo(info);
+    return 0;
 }
 
 /* ---- opening ---- */
