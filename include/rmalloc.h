@@ -49,7 +49,7 @@ extern "C" {
 /* ---- types ---- */
 
 typedef struct rch *rch_t; /* one end of a pipe */
-typedef struct rdesc
+typedef struct raddr
     *raddr_t; /* a descriptor: one message, or one block of memory, that the caller owns */
 
 #define ADDR_NULL ((raddr_t)0) /* no descriptor */

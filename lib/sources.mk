@@ -43,6 +43,8 @@ lib_liballoc_la_SOURCES = \
 	lib/alloc/chunk.h \
 	lib/alloc/desc.c \
 	lib/alloc/desc.h \
+	lib/alloc/desc_chunk.c \
+	lib/alloc/desc_chunk.h \
 	lib/alloc/fit.c \
 	lib/alloc/fit.h \
 	lib/alloc/free_set.h \
@@ -213,6 +215,8 @@ rpipe_sources = \
 	lib/rpipe/data/copy_small.h \
 	lib/rpipe/data/credit.c \
 	lib/rpipe/data/credit.h \
+	lib/rpipe/data/handle.c \
+	lib/rpipe/data/handle.h \
 	lib/rpipe/data/holding.c \
 	lib/rpipe/data/holding.h \
 	lib/rpipe/data/path.c \

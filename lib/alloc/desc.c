@@ -2,27 +2,19 @@
 /*
  * desc.c: pools of descriptors, see desc.h.
  *
- * Memory comes in chunks (chunk.h), which are freed with the pool, never before: this makes the
- * pool type-stable.
+ * Memory comes in chunks (desc_chunk.h), which stay with the pool until it is destroyed: this makes
+ * the pool type-stable.
  */
 #include "alloc/desc.h"
 
 #include "alloc/broken.h"
 #include "alloc/chunk.h"
+#include "alloc/desc_chunk.h"
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define FIRST_CHUNK 16u /* descriptors: an idle channel pays 1 or 2 KiB */
-
-struct desc_chunk {
-    struct desc_chunk *next;
-    size_t bytes;
-    uint32_t count;
-    char desc[] __attribute__((aligned(CACHE_LINE)));
-};
 
 uint32_t desc_owner_id(void)
 {
@@ -38,12 +30,15 @@ uint32_t desc_owner_id(void)
 static struct rdesc *desc_at(const struct desc_pool *pool, const struct desc_chunk *chunk,
                              uint32_t i)
 {
-    return (struct rdesc *)(void *)((uintptr_t)chunk->desc + (size_t)i * pool->stride);
+    return desc_chunk_at(chunk, pool->stride, i);
 }
 
-void desc_pool_init(struct desc_pool *pool, uint32_t limit, uint32_t stride)
+void desc_pool_init(struct desc_pool *pool, uint32_t limit, uint32_t stride, uint32_t owner)
 {
-    *pool = (struct desc_pool){.limit = limit, .stride = stride};
+    *pool = (struct desc_pool){.limit = limit,
+                               .stride = stride,
+                               .key = desc_word(owner & DESC_OWNER_MOST, DESC_OWNED),
+                               .step = DESC_GENERATION_ONE + desc_word(0, DESC_OWNED)};
 }
 
 static size_t desc_bytes_of(const struct desc_pool *pool, uint32_t count)
@@ -57,34 +52,103 @@ void desc_pool_destroy(struct desc_pool *pool)
 
     for (; chunk != NULL; chunk = next) {
         next = chunk->next;
-        chunk_free(chunk, chunk->bytes);
+        desc_chunk_free(chunk, pool->stride);
     }
-    *pool = (struct desc_pool){.limit = pool->limit, .stride = pool->stride};
+    *pool = (struct desc_pool){
+        .limit = pool->limit, .stride = pool->stride, .key = pool->key, .step = pool->step};
 }
 
 int desc_pool_grow(struct desc_pool *pool)
 {
-    const uint32_t left = pool->limit - pool->made, least = left < FIRST_CHUNK ? left : FIRST_CHUNK;
+    const uint64_t word = pool->key - desc_word(0, DESC_OWNED);
+    const uint32_t left = desc_pool_is_full(pool) ? 0 : pool->limit - (pool->made - pool->resting),
+                   least = left < FIRST_CHUNK ? left : FIRST_CHUNK;
     const size_t bytes = chunk_bytes((size_t)pool->made * pool->stride, desc_bytes_of(pool, least));
-    const size_t room = (bytes - sizeof(struct desc_chunk)) / pool->stride;
     struct desc_chunk *chunk;
+    size_t room;
     uint32_t count;
 
     if (left == 0)
         return -ENOBUFS;
-    chunk = chunk_alloc(bytes);
+    chunk = desc_chunk_alloc(bytes, pool->stride);
     if (chunk == NULL)
         return -ENOMEM;
+    room = (chunk->bytes - sizeof(struct desc_chunk)) / pool->stride;
     count = room < left ? (uint32_t)room : left;
-    memset(chunk, 0, desc_bytes_of(pool, count));
     chunk->count = count;
-    chunk->bytes = bytes;
     chunk->next = pool->chunks;
     pool->chunks = chunk;
     pool->made += count;
-    while (count-- > 0) /* backwards, so that they are taken in the order of their addresses */
-        desc_put(pool, desc_at(pool, chunk, count));
+    while (count-- > 0) { /* backwards, so that they are taken in the order of their addresses */
+        struct rdesc *d = desc_at(pool, chunk, count);
+
+        d->word = (d->word & ~DESC_ADDRESS) | word; /* with the generation of an earlier pool */
+        desc_put(pool, d);
+    }
     return 0;
+}
+
+/* ---- generations ---- */
+
+bool desc_renew_in_place(const struct desc_pool *pool, struct rdesc *d)
+{
+    const uint64_t low = d->word & DESC_GENERATION_LOW;
+
+    if (low == DESC_GENERATION_LOW)
+        return false;
+    d->word = pool->key | (low + 1);
+    return true;
+}
+
+void desc_rest(struct desc_pool *pool, struct rdesc *d)
+{
+    desc_set_state(d, DESC_RESTING);
+    d->link = NULL;
+    if (pool->newest_resting != NULL)
+        pool->newest_resting->link = d;
+    else
+        pool->oldest_resting = d;
+    pool->newest_resting = d;
+    pool->resting++;
+}
+
+/* The descriptor that has rested the longest begins again. */
+static struct rdesc *desc_restart(struct desc_pool *pool)
+{
+    struct rdesc *d = pool->oldest_resting;
+
+    pool->oldest_resting = d->link;
+    if (d->link == NULL)
+        pool->newest_resting = NULL;
+    pool->resting--;
+    d->word = pool->key;
+    return d;
+}
+
+struct rdesc *desc_renew(struct desc_pool *pool, struct rdesc *d)
+{
+    if (desc_renew_in_place(pool, d))
+        return d;
+    desc_rest(pool, d);
+    if (pool->resting > DESC_RESTING_MOST ||
+        (pool->free == NULL && desc_pool_grow(pool) != 0)) /* no memory is no reason to fail */
+        return desc_restart(pool);
+    return desc_take(pool); /* DESC_RESTING_MOST bounds the recursion */
+}
+
+struct rdesc *desc_take_slow(struct desc_pool *pool)
+{
+    struct rdesc *d;
+    uint64_t word;
+
+    if (pool->free == NULL && desc_pool_grow(pool) != 0)
+        return NULL;
+    d = pool->free;
+    pool->free = d->link;
+    if (!desc_next_word(pool, d, &word))
+        return desc_renew(pool, d);
+    d->word = word;
+    return d;
 }
 
 size_t desc_pool_bytes(const struct desc_pool *pool)
@@ -113,27 +177,30 @@ int desc_pool_check(const struct desc_pool *pool, struct error *err, uint32_t *p
 {
     const struct desc_chunk *chunk;
     const struct rdesc *d;
-    uint32_t made = 0, idle = 0, listed = 0, i;
+    uint32_t made = 0, idle = 0, listed = 0, resting = 0, i;
 
     for (chunk = pool->chunks; chunk != NULL; chunk = chunk->next) {
         made += chunk->count;
-        for (i = 0; i < chunk->count; i++)
-            idle += desc_at(pool, chunk, i)->state == DESC_POOLED;
+        for (i = 0; i < chunk->count; i++) {
+            idle += desc_state(desc_at(pool, chunk, i)) == DESC_POOLED;
+            resting += desc_state(desc_at(pool, chunk, i)) == DESC_RESTING;
+        }
     }
     for (d = pool->free; d != NULL && listed <= made; d = d->link, listed++) {
         if (!desc_pool_holds(pool, d))
             return broken(err,
                           "the free list of the descriptor pool leads out of it after %u entries",
                           listed);
-        if (d->state != DESC_POOLED)
+        if (desc_state(d) != DESC_POOLED)
             return broken(err, "entry %u of the descriptor pool's free list is in state %u", listed,
-                          d->state);
+                          desc_state(d));
     }
-    if (made != pool->made || made > pool->limit || listed != idle)
+    if (made != pool->made || resting != pool->resting || made - resting > pool->limit ||
+        listed != idle)
         return broken(err,
-                      "descriptor pool: %u made (%u counted, limit %u), %u unused of which %u are "
-                      "on the free list",
-                      made, pool->made, pool->limit, idle, listed);
-    *pooled = listed;
+                      "descriptor pool: %u made (%u counted, limit %u), %u worn (%u counted), %u "
+                      "unused of which %u are on the free list",
+                      made, pool->made, pool->limit, resting, pool->resting, idle, listed);
+    *pooled = listed + resting;
     return 0;
 }

@@ -116,7 +116,6 @@ struct heap {
     uint64_t round_up; /* bytes of a unit - 1: added to round up, */
     uint64_t whole;    /* and its complement, to mask with */
     uint32_t owner;    /* owner of allocated blocks */
-    uint32_t whose;    /* desc_owned_by(owner) */
     uint32_t shift;    /* log2 of the bytes of a unit */
     uint32_t most;     /* other fits: most blocks allocated at a time */
     uint64_t largest;  /* bytes of the largest segment */

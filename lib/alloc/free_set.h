@@ -32,7 +32,7 @@ static FORCE_INLINE bool free_set_insert(struct heap *h, struct rdesc *d, fit_t 
         return false;
     class_set_add(&h->free.some, class);
     h->free.indexed++;
-    d->state = DESC_FREE;
+    desc_set_state(d, DESC_FREE);
     return true;
 }
 
@@ -49,7 +49,7 @@ static FORCE_INLINE void free_set_take(struct heap *h, uint32_t class,
 
 static inline void free_set_defer(struct heap *h, struct rdesc *d)
 {
-    d->state = DESC_LOOSE;
+    desc_set_state(d, DESC_LOOSE);
     d->link = h->free.unindexed;
     h->free.unindexed = d;
 }
@@ -84,7 +84,7 @@ static FORCE_INLINE void free_set_make_loose(struct heap *h, struct rdesc *d, fi
         free_set_defer(h, d);
         return;
     }
-    d->state = DESC_LOOSE;
+    desc_set_state(d, DESC_LOOSE);
     h->free.loose = d;
 }
 
@@ -97,7 +97,7 @@ static FORCE_INLINE void free_set_remove(struct heap *h, struct rdesc *d, fit_t 
 
     if (d == h->free.loose) {
         h->free.loose = tree_fit_none(h);
-    } else if (LIKELY(d->state == DESC_FREE)) {
+    } else if (LIKELY(desc_state(d) == DESC_FREE)) {
         index_from(&h->free.index[class], tree_fit_key(h, d, fit), &place);
         free_set_take(h, class, &place);
     } else {

@@ -69,13 +69,14 @@ static uint64_t heap_whole_units(const struct heap *h, uint64_t bytes)
 static void heap_fill_segment(const struct heap *h, struct segment *s, uint64_t begin, void *base,
                               uint64_t bytes)
 {
+    const uint32_t owner = h->owner & DESC_OWNER_MOST;
+
     s->begin = begin;
     s->end = begin + bytes;
     s->zero = (uintptr_t)base - (uintptr_t)begin;
-    s->edge = (struct rdesc){.offset = begin, .state = DESC_POOLED};
+    s->edge = (struct rdesc){.offset = begin, .word = desc_word(owner, DESC_POOLED)};
     s->edge.prev = s->edge.next = &s->edge;
-    s->gap = (struct rdesc){.state = DESC_GAP};
-    s->edge.owner = s->gap.owner = h->owner & DESC_OWNER_MOST;
+    s->gap = (struct rdesc){.word = desc_word(owner, DESC_GAP)};
 }
 
 /* Adds a segment to the totals, after the heuristic has added it. */
@@ -108,7 +109,6 @@ int heap_create(struct heap **heap, const struct heap_config *cfg)
     h->shift = (uint32_t)__builtin_ctz(cfg->unit_size);
     h->mapped = cfg->base != NULL ? UINTPTR_MAX : 0;
     h->owner = cfg->owner != 0 ? cfg->owner : desc_owner_id();
-    h->whose = desc_owned_by(h->owner);
     h->algorithm = cfg->algorithm != RMALLOC_FIT_DEFAULT ? cfg->algorithm : RMALLOC_NEXT_FIT;
     h->ops = heap_fits[h->algorithm];
     h->most = cfg->max_descriptors != 0 ? cfg->max_descriptors : DESC_LIMIT_DEFAULT;
@@ -216,6 +216,11 @@ uint64_t heap_unsent_room(const struct heap *h)
     return most;
 }
 
+bool heap_has_descriptor(const struct heap *h, const struct rdesc *d)
+{
+    return desc_pool_holds(&h->pool, d);
+}
+
 int heap_alloc_error(const struct heap *h) { return h->error; }
 uint64_t heap_allocs(const struct heap *h) { return h->allocs; }
 uint64_t heap_bytes(const struct heap *h) { return h->bytes; }
@@ -227,7 +232,7 @@ uint64_t heap_largest_segment(const struct heap *h) { return h->largest; }
 /* Whether there is a descriptor for one more block, or could be. */
 static bool heap_may_hand_out(const struct heap *h)
 {
-    return h->allocs - h->frees < h->most && (h->pool.free != NULL || h->pool.made < h->pool.limit);
+    return h->allocs - h->frees < h->most && (h->pool.free != NULL || !desc_pool_is_full(&h->pool));
 }
 
 void heap_get_stats(const struct heap *h, rvmem_stats_t *stats)

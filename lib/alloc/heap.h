@@ -42,6 +42,8 @@ struct rdesc *heap_alloc(struct heap *h, size_t size);
  * not fit now; -ENOBUFS: max_descriptors are in use; -ENOMEM: no memory for another descriptor or
  * for the index.
  */
+/* Whether `d`, which may be any pointer, is a descriptor of this heap. Does not dereference it. */
+bool heap_has_descriptor(const struct heap *h, const struct rdesc *d);
 int heap_alloc_error(const struct heap *h);
 /* Frees a block of this heap, DESC_OWNED or DESC_SENT. */
 void heap_free(struct heap *h, struct rdesc *d);

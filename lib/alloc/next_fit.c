@@ -111,7 +111,7 @@ static struct segment *next_fit_find_segment(struct heap *h, size_t least)
 
 /*
  * What the fast path does not handle: size 0, a short last unit, wrapping, another segment, no
- * descriptor.
+ * descriptor, or one that begins a new part of its generations.
  */
 struct rdesc *next_fit_alloc_slow(struct heap *h, size_t size)
 {
@@ -138,7 +138,8 @@ struct rdesc *next_fit_alloc_slow(struct heap *h, size_t size)
         next_fit_wrap(h);
         need = (least + h->round_up) & h->whole;
     }
-    d = next_fit_place(h, h->pool.free, need, size);
+    d = desc_take(&h->pool);
+    next_fit_place(h, d, d->word, need, size);
     d->units = (uint32_t)((need + h->round_up) >> h->shift);
     return d;
 }
@@ -147,7 +148,7 @@ struct rdesc *next_fit_alloc_slow(struct heap *h, size_t size)
 static void next_fit_drop(struct heap *h, struct rdesc *d)
 {
     h->waiting--;
-    if (d->state != DESC_GAP)
+    if (desc_state(d) != DESC_GAP)
         desc_put(&h->pool, d);
 }
 
@@ -156,7 +157,7 @@ static void next_fit_drop(struct heap *h, struct rdesc *d)
  */
 static struct rdesc *next_fit_merge(struct heap *h, struct rdesc *low, struct rdesc *high)
 {
-    if (high->state ==
+    if (desc_state(high) ==
         DESC_GAP) { /* the gap stays; low is not the first, since that is allocated */
         high->offset = low->offset;
         high->units += low->units;
@@ -220,7 +221,7 @@ static void next_fit_move_tail(struct heap *h)
 /* The gap absorbs the waiting block before it. */
 static void next_fit_free_before_gap(struct heap *h, struct rdesc *d)
 {
-    d->state = DESC_FREED;
+    desc_set_state(d, DESC_FREED);
     h->waiting++;
     if (next_fit_mergeable(d->prev, d))
         d = next_fit_merge(h, d->prev, d);
@@ -252,10 +253,11 @@ static void next_fit_free_between(struct heap *h, struct rdesc *d)
         d->units + (prev->units & (uint32_t)with_prev) + (next->units & (uint32_t)with_next);
     low->next = high;
     high->prev = low;
-    gone->state = DESC_POOLED;
+    gone->word &= ~DESC_STATE_MASK; /* DESC_POOLED, as in desc_put() */
     gone->link = pooled;
     pooled = next_fit_choose(with_next, next, pooled);
-    d->state = DESC_FREED & (uint8_t)~with_prev; /* or DESC_POOLED, which is 0 */
+    d->word = (d->word & ~DESC_STATE_MASK) |
+              (desc_word(0, DESC_FREED) & ~(uint64_t)with_prev); /* or DESC_POOLED, which is 0 */
     d->link = pooled;
     h->pool.free = next_fit_choose(with_prev, d, pooled);
     h->waiting += 1 + (uint32_t)with_prev + (uint32_t)with_next; /* less one for each */
@@ -270,14 +272,14 @@ static void next_fit_free_here(struct heap *h, struct rdesc *d)
     h->frees++;
     if (LIKELY(d != h->now.last && d->prev != edge)) {
         h->mark += bytes;
-        if (UNLIKELY(d->next->state == DESC_GAP))
+        if (UNLIKELY(desc_state(d->next) == DESC_GAP))
             next_fit_free_before_gap(h, d);
         else
             next_fit_free_between(h, d);
         return;
     }
     h->waiting++;
-    d->state = DESC_FREED;
+    desc_set_state(d, DESC_FREED);
     if (d != h->now.last) {
         next_fit_move_tail(h);
     } else if (d->prev != edge) {
@@ -333,7 +335,7 @@ static void next_fit_shrink(struct heap *h, struct rdesc *d, uint32_t units)
 static void next_fit_open(struct heap *h, uint64_t seed)
 {
     (void)seed;
-    desc_pool_init(&h->pool, h->most, sizeof(struct rdesc));
+    desc_pool_init(&h->pool, h->most, sizeof(struct rdesc), h->owner);
 }
 
 static void next_fit_close(struct heap *h) { (void)h; }
@@ -382,7 +384,7 @@ static uint64_t next_fit_unsent_room(const struct heap *h, const struct segment 
     uint64_t head;
 
     for (; prev != next_fit_arena_of(h, s)->last; prev = d, d = d->next)
-        if (d->state == DESC_OWNED) {
+        if (desc_state(d) == DESC_OWNED) {
             newest = d;
             oldest = oldest != NULL ? oldest : d;
         }

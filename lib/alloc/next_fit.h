@@ -23,15 +23,14 @@ void next_fit_free_slow(struct heap *h, struct rdesc *d) __attribute__((noinline
  * undefined; the prev of the oldest is the segment's edge.
  */
 
-/* Makes `d`, the first of the pool, the newest block: `need` bytes at the head. */
-static inline struct rdesc *next_fit_place(struct heap *h, struct rdesc *d, uint64_t need,
-                                           size_t size)
+/* Makes `d`, which is in no list, the newest block: `need` bytes at the head. `word`: that of its next life. */
+static inline struct rdesc *next_fit_place(struct heap *h, struct rdesc *d, uint64_t word,
+                                           uint64_t need, size_t size)
 {
     struct rdesc *last = h->now.last;
     uint64_t offset = h->now.head, head = offset + need;
 
     last->next = d; /* the oldest, if last is the edge */
-    h->pool.free = d->link;
     h->now.last = d;
     h->now.head = head;
     h->allocs++;
@@ -39,7 +38,7 @@ static inline struct rdesc *next_fit_place(struct heap *h, struct rdesc *d, uint
     d->size = size;
     d->offset = offset;
     d->units = (uint32_t)(need >> h->shift);
-    d->whose = h->whose;
+    d->word = word;
     d->prev = last;
     if (UNLIKELY(head > h->mark)) {
         h->peak += head - h->mark;
@@ -52,10 +51,13 @@ static inline struct rdesc *next_fit_alloc(struct heap *h, size_t size)
 {
     uint64_t need = (size + h->round_up) & h->whole; /* 0 if size is 0, or if the sum overflows */
     struct rdesc *d = h->pool.free;
+    uint64_t word;
 
-    if (UNLIKELY(need - 1 >= h->now.limit - h->now.head || d == NULL)) /* also if need is 0 */
+    if (UNLIKELY(need - 1 >= h->now.limit - h->now.head || /* also if need is 0 */
+                 d == NULL || !desc_next_word(&h->pool, d, &word)))
         return next_fit_alloc_slow(h, size);
-    return next_fit_place(h, d, need, size);
+    h->pool.free = d->link;
+    return next_fit_place(h, d, word, need, size);
 }
 
 static inline void next_fit_free(struct heap *h, struct rdesc *d)
@@ -63,13 +65,13 @@ static inline void next_fit_free(struct heap *h, struct rdesc *d)
     struct rdesc *prev = d->prev, *next = d->next, *edge = &h->at->edge;
     uint64_t offset = d->offset, alone;
 
-    if (LIKELY(d == h->now.last && prev->state < DESC_FREED &&
+    if (LIKELY(d == h->now.last && desc_state(prev) < DESC_FREED &&
                prev->offset <= offset)) {                 /* the newest: roll back */
         alone = prev == edge ? offset - prev->offset : 0; /* start again at the beginning */
         h->now.last = prev;
         h->now.head = offset - alone;
         h->mark -= alone;
-    } else if (d != h->now.last && prev == edge && next->state < DESC_FREED &&
+    } else if (d != h->now.last && prev == edge && desc_state(next) < DESC_FREED &&
                next->offset > offset) {
         edge->next = next; /* the oldest: move the tail */
         next->prev = prev;

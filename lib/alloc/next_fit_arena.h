@@ -7,7 +7,7 @@
 
 #include "alloc/fit.h"
 
-static inline bool next_fit_waits(const struct rdesc *d) { return d->state >= DESC_FREED; }
+static inline bool next_fit_waits(const struct rdesc *d) { return desc_state(d) >= DESC_FREED; }
 
 static inline struct rdesc *next_fit_first(const struct segment *s) { return s->edge.next; }
 

@@ -29,7 +29,7 @@ static int next_fit_visit_block(const struct heap *h, const struct segment *s, s
     if (!next_fit_waits(d)) {
         b.state = RVMEM_USED;
         b.size = d->size;
-        b.d = d;
+        b.d = desc_handle(d);
     }
     return visit(&b, arg);
 }
@@ -134,9 +134,10 @@ static int next_fit_check_arena(const struct heap *h, const struct segment *s, s
             t->descriptors > h->pool.made)
             return broken(err, "the list of blocks is torn after the block at %llu",
                           (unsigned long long)prev->offset);
-        if ((d->state == DESC_GAP) != (d == gap) || d->state == DESC_POOLED || d->state > DESC_GAP)
+        if ((desc_state(d) == DESC_GAP) != (d == gap) || desc_state(d) == DESC_POOLED ||
+            desc_state(d) > DESC_GAP)
             return broken(err, "the block at %llu is in state %u", (unsigned long long)d->offset,
-                          d->state);
+                          desc_state(d));
         error = fit_check_block(h, s, d, err);
         if (error == 0 && prev != edge)
             error = next_fit_check_neighbors(h, s, prev, d, &laps, err);

@@ -19,7 +19,7 @@
  */
 typedef const rmalloc_fit_t fit_t;
 
-static inline bool tree_fit_is_free(const struct rdesc *d) { return d->state >= DESC_FREE; }
+static inline bool tree_fit_is_free(const struct rdesc *d) { return desc_state(d) >= DESC_FREE; }
 
 /* Key of a free block in its index; the heuristic prefers the smallest key. */
 static inline uint64_t tree_fit_key(const struct heap *h, const struct rdesc *d, fit_t fit)
@@ -106,16 +106,23 @@ static inline void tree_fit_merge(struct heap *h, struct rdesc *low, struct rdes
     desc_put(&h->pool, low);
 }
 
+/* A block whose descriptor begins a new part of its generations, or gets another descriptor. */
+struct rdesc *tree_fit_renew(struct heap *h, struct rdesc *d) NOINLINE;
+
 /* Last step of an allocation: the caller owns the block. */
 static inline struct rdesc *tree_fit_hand_out(struct heap *h, struct rdesc *d, size_t size,
                                               uint64_t bytes)
 {
-    d->whose = h->whose;
+    const uint64_t word = (d->word & ~DESC_STATE_MASK) + h->pool.step;
+
     d->size = size;
     h->allocs++;
     h->used += bytes;
     if (UNLIKELY(h->used > h->peak))
         h->peak = h->used;
+    if (UNLIKELY(word < h->pool.step))
+        return tree_fit_renew(h, d); /* at the end: no frame on the fast path */
+    d->word = word;
     return d;
 }
 

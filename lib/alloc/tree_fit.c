@@ -228,7 +228,7 @@ static FORCE_INLINE bool tree_fit_grow_in_place(struct heap *h, struct rdesc *d,
 {
     struct index_place place;
 
-    if (neighbor->state != DESC_FREE)
+    if (desc_state(neighbor) != DESC_FREE)
         return false;
     index_from(&h->free.index[0], tree_fit_key(h, neighbor, RMALLOC_FIRST_FIT), &place);
     if (d->next == link_to_free(neighbor)) {
@@ -237,7 +237,7 @@ static FORCE_INLINE bool tree_fit_grow_in_place(struct heap *h, struct rdesc *d,
     } else {
         tree_fit_merge(h, neighbor, d);
         linked(d->next)->prev = link_to_free(d);
-        d->state = DESC_FREE;
+        desc_set_state(d, DESC_FREE);
     }
     if (!index_replace(&h->free.index[0], &h->free.nodes, &place,
                        tree_fit_key(h, d, RMALLOC_FIRST_FIT), d)) {
@@ -285,7 +285,7 @@ static void tree_fit_tree_open(struct heap *h, uint64_t seed, fit_t fit)
     const uint64_t blocks = 2 * (uint64_t)h->most; /* invariant 3 */
 
     desc_pool_init(&h->pool, blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX,
-                   sizeof(struct rdesc));
+                   sizeof(struct rdesc), h->owner);
     index_pool_init(&h->free.nodes, fit == RMALLOC_FIRST_FIT    ? INDEX_LARGEST
                                     : fit == RMALLOC_RANDOM_FIT ? INDEX_COUNTED
                                                                 : INDEX_PLAIN);
@@ -332,7 +332,6 @@ static int tree_fit_tree_grow(struct heap *h, struct segment *s, fit_t fit)
     d->mem = address_of(h, s->zero, s->begin);
     d->offset = s->begin;
     d->units = units;
-    d->whose = h->whose;
     d->prev = d->next = &s->edge;
     tree_fit_mark_free(d);
     free_set_index_loose(h, fit);

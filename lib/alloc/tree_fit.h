@@ -58,7 +58,7 @@ static inline void tree_fit_free(struct heap *h, struct rdesc *d)
     if (d->next == link_to_free(loose)) {
         tree_fit_merge(h, d, loose);
     } else {
-        d->state = DESC_LOOSE;
+        desc_set_state(d, DESC_LOOSE);
         h->free.loose = d;
         tree_fit_mark_free(d);
     }

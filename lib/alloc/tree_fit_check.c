@@ -15,7 +15,7 @@ uint64_t tree_fit_unsent_room(const struct heap *h, const struct segment *s)
     uint64_t most = 0, room = 0;
 
     for (const struct rdesc *d = linked(s->edge.next); d != &s->edge; d = linked(d->next)) {
-        room = d->state == DESC_OWNED ? 0 : room + block_bytes(h, d);
+        room = desc_state(d) == DESC_OWNED ? 0 : room + block_bytes(h, d);
         most = room > most ? room : most;
     }
     return most;
@@ -32,7 +32,7 @@ int tree_fit_walk(const struct heap *h, const struct segment *s, heap_visit visi
         if (!tree_fit_is_free(d)) {
             b.state = RVMEM_USED;
             b.size = d->size;
-            b.d = d;
+            b.d = desc_handle(d);
         }
         result = visit(&b, arg);
     }
@@ -62,11 +62,11 @@ static int tree_fit_check_free(const struct heap *h, const struct rdesc *d, stru
     const struct rdesc *unindexed = h->free.unindexed;
     struct index_place place;
 
-    if (d->state == DESC_FREE &&
+    if (desc_state(d) == DESC_FREE &&
         (class >= h->free.indices || !index_from(&h->free.index[class], key, &place) ||
          index_key(&place) != key || index_block(&place) != d))
         return broken(err, "the free block at %llu is not in its index", at);
-    if (d->state == DESC_LOOSE && d != h->free.loose) {
+    if (desc_state(d) == DESC_LOOSE && d != h->free.loose) {
         while (unindexed != NULL && unindexed != d)
             unindexed = unindexed->link;
         if (unindexed == NULL)
@@ -105,18 +105,18 @@ static int tree_fit_check_chain(const struct heap *h, const struct segment *s, s
             return error;
         t->blocks++;
         end += block_bytes(h, d);
-        if (d->state == DESC_FREE || d->state == DESC_LOOSE) {
-            t->indexed += d->state == DESC_FREE;
-            t->loose += d->state == DESC_LOOSE;
+        if (desc_state(d) == DESC_FREE || desc_state(d) == DESC_LOOSE) {
+            t->indexed += desc_state(d) == DESC_FREE;
+            t->loose += desc_state(d) == DESC_LOOSE;
             error = tree_fit_check_free(h, d, err);
             if (error != 0)
                 return error;
-        } else if (d->state == DESC_OWNED || d->state == DESC_SENT) {
+        } else if (desc_state(d) == DESC_OWNED || desc_state(d) == DESC_SENT) {
             t->handed_out++;
             t->used += block_bytes(h, d);
         } else {
             return broken(err, "the block at %llu is in state %u", (unsigned long long)d->offset,
-                          d->state);
+                          desc_state(d));
         }
     }
     if (end != s->end || s->edge.prev != tree_fit_check_link_of(prev) || prev->next != &s->edge)

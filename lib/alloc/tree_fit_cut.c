@@ -13,6 +13,22 @@ int tree_fit_more_descriptors(struct heap *h)
     return h->allocs - h->frees >= h->most ? -ENOBUFS : desc_pool_grow(&h->pool);
 }
 
+struct rdesc *tree_fit_renew(struct heap *h, struct rdesc *d)
+{
+    struct rdesc *other = desc_renew(&h->pool, d);
+
+    if (other != d) {
+        other->mem = d->mem;
+        other->size = d->size;
+        other->offset = d->offset;
+        other->units = d->units;
+        other->prev = d->prev;
+        other->next = d->next;
+        tree_fit_mark_used(other);
+    }
+    return other;
+}
+
 /* ---- a block at a given offset ---- */
 
 static bool tree_fit_contains(const struct heap *h, const struct rdesc *d, uint64_t offset)
@@ -73,10 +89,8 @@ struct rdesc *tree_fit_carve(struct heap *h, uint64_t offset, size_t size)
         free_set_make_loose(h, high, RMALLOC_FIRST_FIT);
     }
     tree_fit_mark_used(d);
-    if (low != NULL) {
-        low->whose = h->whose;
+    if (low != NULL)
         tree_fit_add_free(h, low, RMALLOC_FIRST_FIT);
-    }
     return tree_fit_hand_out(h, d, size, block_bytes(h, d));
 }
 
@@ -93,7 +107,6 @@ static struct rdesc *tree_fit_split_tail(struct heap *h, struct rdesc *d)
     if (tail == NULL)
         return NULL;
     tail->units = 0;
-    tail->whose = h->whose;
     tail->next = d->next;
     return tail;
 }

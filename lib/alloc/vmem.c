@@ -126,31 +126,30 @@ static int vmem_check_after(struct heap *h, const char *call)
     return error;
 }
 
-static inline bool vmem_owned(const struct heap *h, const struct rdesc *d)
+/* Why `handle` is not a block that the user of `h` owns, or NULL. */
+static const char *vmem_misuse(const struct heap *h, raddr_t handle)
 {
-    return d->whose == h->whose;
-}
+    const struct rdesc *d = desc_of(handle);
 
-/* Why `d` is not a block that the user of `h` owns, or NULL. */
-static const char *vmem_misuse(const struct heap *h, const struct rdesc *d)
-{
     if (h == NULL)
         return "vmem is NULL";
     if (d == NULL)
-        return "d is ADDR_NULL";
+        return handle == ADDR_NULL ? "d is ADDR_NULL" : "d is no descriptor of this allocator";
     if (vmem_debugging() && !desc_pool_holds(&h->pool, d))
         return "d is no descriptor of this allocator";
-    if (d->state != DESC_OWNED)
-        return "d has been freed already";
-    if (d->owner != h->owner)
+    if (desc_is_users(d, handle, h->pool.key))
+        return NULL;
+    if (desc_owner(d) != (h->owner & DESC_OWNER_MOST))
         return "d belongs to another allocator or to a pipe";
-    return NULL;
+    if (desc_generation((uintptr_t)handle) > desc_generation(d->word))
+        return "d is no descriptor of this allocator";
+    return "d has been freed already";
 }
 
 /* 0 or -EINVAL; logged with RMALLOC_DEBUG. */
-static int vmem_refuse_misuse(const struct heap *h, const struct rdesc *d, const char *call)
+static int vmem_refuse_misuse(const struct heap *h, raddr_t handle, const char *call)
 {
-    const char *what = vmem_misuse(h, d);
+    const char *what = vmem_misuse(h, handle);
 
     if (what == NULL)
         return 0;
@@ -199,22 +198,23 @@ static NOINLINE raddr_t vmem_alloc_checked(struct heap *h, size_t size)
         errno = -error;
         return ADDR_NULL;
     }
-    return d != NULL ? d : vmem_no_block(h, size);
+    return d != NULL ? desc_users_handle(d, h->pool.key) : vmem_no_block(h, size);
 }
 
-static NOINLINE int vmem_free_checked(struct heap *h, raddr_t d)
+static NOINLINE int vmem_free_checked(struct heap *h, raddr_t handle)
 {
-    int error = vmem_refuse_misuse(h, d, "rvmem_free");
+    int error = vmem_refuse_misuse(h, handle, "rvmem_free");
 
     if (error != 0)
         return error;
-    heap_free(h, d);
+    heap_free(h, desc_of(handle));
     return vmem_check_after(h, "rvmem_free");
 }
 
-static NOINLINE void *vmem_ptr_checked(const struct heap *h, raddr_t d)
+static NOINLINE void *vmem_ptr_checked(const struct heap *h, raddr_t handle)
 {
-    int error = vmem_refuse_misuse(h, d, "rvmem_mem");
+    int error = vmem_refuse_misuse(h, handle, "rvmem_mem");
+    const struct rdesc *d = desc_of(handle);
 
     if (error == 0 && d->mem == NULL)
         error = vmem_fail(-ENOTSUP, "rvmem_mem",
@@ -231,10 +231,10 @@ static NOINLINE raddr_t vmem_alloc_from_tree(struct heap *h, size_t size)
 {
     struct rdesc *d = tree_fit_alloc(h, size);
 
-    return LIKELY(d != NULL) ? d : vmem_no_block(h, size);
+    return LIKELY(d != NULL) ? desc_users_handle(d, h->pool.key) : vmem_no_block(h, size);
 }
 
-static NOINLINE int vmem_free_to_tree(struct heap *h, raddr_t d)
+static NOINLINE int vmem_free_to_tree(struct heap *h, struct rdesc *d)
 {
     tree_fit_free(h, d);
     return 0;
@@ -249,51 +249,53 @@ raddr_t rvmem_alloc(rvmem_t vmem, size_t bytes)
         return h != NULL && h->way == HEAP_TREE_FIT ? vmem_alloc_from_tree(h, bytes)
                                                     : vmem_alloc_checked(h, bytes);
     d = next_fit_alloc(h, bytes);
-    return LIKELY(d != NULL) ? d : vmem_no_block(h, bytes);
+    return LIKELY(d != NULL) ? desc_users_handle(d, h->pool.key) : vmem_no_block(h, bytes);
 }
 
-int rvmem_free(rvmem_t vmem, raddr_t d)
+int rvmem_free(rvmem_t vmem, raddr_t handle)
 {
     struct heap *h = vmem_heap_of(vmem);
+    struct rdesc *d = desc_of(handle);
 
-    if (UNLIKELY(h == NULL || d == NULL || h->way == HEAP_CHECKED || !vmem_owned(h, d)))
-        return vmem_free_checked(h, d);
+    if (UNLIKELY(h == NULL || h->way == HEAP_CHECKED || !desc_is_users(d, handle, h->pool.key)))
+        return vmem_free_checked(h, handle);
     if (UNLIKELY(h->way != HEAP_NEXT_FIT))
         return vmem_free_to_tree(h, d);
     next_fit_free(h, d);
     return 0;
 }
 
-void *rvmem_mem(rvmem_t vmem, raddr_t d)
+void *rvmem_mem(rvmem_t vmem, raddr_t handle)
 {
     const struct heap *h = vmem_heap_of(vmem);
+    const struct rdesc *d = desc_of(handle);
 
-    if (UNLIKELY(h == NULL || d == NULL || h->way == HEAP_CHECKED || !vmem_owned(h, d) ||
+    if (UNLIKELY(h == NULL || h->way == HEAP_CHECKED || !desc_is_users(d, handle, h->pool.key) ||
                  d->mem == NULL))
-        return vmem_ptr_checked(h, d);
+        return vmem_ptr_checked(h, handle);
     return d->mem;
 }
 
-size_t rvmem_size(rvmem_t vmem, raddr_t d)
+size_t rvmem_size(rvmem_t vmem, raddr_t handle)
 {
-    int error = vmem_refuse_misuse(vmem_heap_of(vmem), d, "rvmem_size");
+    int error = vmem_refuse_misuse(vmem_heap_of(vmem), handle, "rvmem_size");
 
     if (error != 0) {
         errno = -error;
         return 0;
     }
-    return d->size;
+    return desc_of(handle)->size;
 }
 
-uint64_t rvmem_offset(rvmem_t vmem, raddr_t d)
+uint64_t rvmem_offset(rvmem_t vmem, raddr_t handle)
 {
-    int error = vmem_refuse_misuse(vmem_heap_of(vmem), d, "rvmem_offset");
+    int error = vmem_refuse_misuse(vmem_heap_of(vmem), handle, "rvmem_offset");
 
     if (error != 0) {
         errno = -error;
         return NO_OFFSET;
     }
-    return d->offset;
+    return desc_of(handle)->offset;
 }
 
 int rvmem_grow(rvmem_t vmem, void *buffer, uint64_t bytes)

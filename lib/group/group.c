@@ -147,7 +147,7 @@ static int group_open_member(struct rgroup *g, rpipe_config_t cfg, int member)
         m->ch = NULL;
         return group_report(g, member, rc, rpipe_error(NULL));
     }
-    m->whose = m->ch->whose;
+    m->id = m->ch->id;
     return 0;
 }
 

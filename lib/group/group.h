@@ -22,8 +22,7 @@
 
 struct group_member {
     rch_t ch;
-    uint32_t
-        whose; /* of the end as it was opened: a different value means that the program has closed it */
+    uint32_t id; /* of the end as it was opened: a different value means that it has been closed */
     int peer;
     bool gone; /* neither read nor written any more */
 };
@@ -82,7 +81,7 @@ void group_drop(struct rgroup *g, int member);
 /* The member is still the end that was opened here. */
 static inline bool group_member_is_open(const struct group_member *m)
 {
-    return m->ch->whose == m->whose &&
+    return m->ch->id == m->id &&
            (atomic_load_explicit(&m->ch->state, memory_order_relaxed) & STATE_CLOSED) == 0;
 }
 

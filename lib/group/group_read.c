@@ -68,7 +68,7 @@ static NOINLINE int group_no_message(struct rgroup *g, int member, int rc)
 static inline int group_poll_member(struct rgroup *g, int member, raddr_t *d, size_t *size)
 {
     struct group_member *m = &g->member[member];
-    int rc = LIKELY(m->ch->whose == m->whose) ? rpipe_read_nb(m->ch, d, size) : -ENOTCONN;
+    int rc = LIKELY(m->ch->id == m->id) ? rpipe_read_nb(m->ch, d, size) : -ENOTCONN;
 
     RPIPE_FAILPOINT("rgroup_read: member polled");
     return LIKELY(rc == 0) ? 0 : group_no_message(g, member, rc);
@@ -230,7 +230,7 @@ static inline bool group_read_busy(struct rgroup *g, int *member, raddr_t *d, si
     int at = group_ring_first(g, &g->busy);
     struct group_member *m = &g->member[at];
 
-    if (UNLIKELY(m->gone || m->ch->whose != m->whose || rpipe_read_nb(m->ch, d, size) != 0))
+    if (UNLIKELY(m->gone || m->ch->id != m->id || rpipe_read_nb(m->ch, d, size) != 0))
         return false; /* the slow path reports why */
     g->busy.before = at;
     g->taken += g->idle.n > 0;

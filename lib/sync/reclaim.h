@@ -63,7 +63,7 @@ static inline bool reclaim_is_full(const struct reclaim *r) { return r->sent == 
 /* A block has been sent. True: the watermark is reached, refresh credits after this message. */
 static FORCE_INLINE bool reclaim_sent(struct reclaim *r, struct rdesc *d)
 {
-    d->state = DESC_SENT;
+    desc_change_state(d, DESC_OWNED, DESC_SENT);
     if (r->table.entry == NULL) {
         d->link = NULL;
         if (r->newest != NULL)

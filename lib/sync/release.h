@@ -38,17 +38,19 @@ static FORCE_INLINE void release_append(struct release *r, struct rdesc *d)
 static FORCE_INLINE bool release_prefix(struct release *r, struct credit_line *line,
                                         struct desc_pool *pool, struct rdesc *d)
 {
+    uint64_t freed = r->freed;
     struct rdesc *next;
 
-    d->state = DESC_FREED;
+    desc_change_state(d, DESC_OWNED, DESC_FREED);
     if (d != r->oldest)
         return false;
     do {
         next = d->next;
         desc_put(pool, d);
-        r->freed++;
+        freed++;
         d = next;
-    } while (d != NULL && d->state == DESC_FREED);
+    } while (d != NULL && desc_state(d) == DESC_FREED);
+    r->freed = freed;
     r->oldest = d;
     if (d == NULL)
         r->newest = NULL;

@@ -22,7 +22,7 @@ struct instance {
     rvmem_t vmem; /* NULL: there is none */
     struct model m;
     char *buffer[MODEL_SEGMENTS];
-    raddr_t stale[STALES]; /* given back, and nothing has been given out since */
+    raddr_t stale[STALES]; /* given back, and stale for ever */
     unsigned stales;
 };
 
@@ -234,7 +234,6 @@ static void alloc(struct instance *i, size_t size)
     MODEL_CHECK(i, k < m->candidates);
     index = model_add(m, d, size, m->piece[m->candidate[k]].at);
     b = &m->block[index];
-    i->stales = 0; /* any of them may be used again */
     if (m->segment[0].base == NULL) {
         MODEL_CHECK(i, rvmem_mem(i->vmem, d) == NULL && errno == ENOTSUP);
     } else {

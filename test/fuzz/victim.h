@@ -143,6 +143,7 @@ static inline void victim_write(struct victim *v, size_t size)
 static inline void victim_read(struct victim *v)
 {
     static volatile uint8_t byte;
+    const struct rdesc *at;
     raddr_t d;
     size_t size;
     int rc = rread_nb(v->r, &d, &size);
@@ -151,8 +152,9 @@ static inline void victim_read(struct victim *v)
     if (rc != 0)
         return;
     REQUIRE(size == rsize(v->r, d));
-    REQUIRE(d->units == 0 ? size <= DESC_INLINE_MAX
-                          : d->offset < VICTIM_MOST && size <= VICTIM_MOST - d->offset);
+    at = desc_of(d);
+    REQUIRE(at->units == 0 ? size <= DESC_INLINE_MAX
+                           : at->offset < VICTIM_MOST && size <= VICTIM_MOST - at->offset);
     for (size_t i = 0; i < size; i++)
         byte = ((const uint8_t *)rmem(v->r, d))[i];
     if (v->held[v->held_next] != NULL)

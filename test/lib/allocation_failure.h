@@ -2,11 +2,14 @@
 /*
  * allocation_failure.h: memory that can be counted and cut off: aligned_alloc, by which heaps, indices and pools of descriptors get all of theirs.
  *
- * For one file of a program: it takes the place of the C library's.
+ * For one file of a program: it takes the place of the C library's. Chunks of descriptors, which the library keeps for the next
+ * pool, are freed here, so that the next pool needs memory, unless CHUNKS_OF_THE_LIBRARY is defined.
  */
 #ifndef TEST_LIB_ALLOCATION_FAILURE_H
 #define TEST_LIB_ALLOCATION_FAILURE_H
 
+#include "alloc/chunk.h"
+#include "alloc/desc_chunk.h"
 #include "util/cpu.h"
 
 #include <errno.h>
@@ -16,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -34,6 +38,26 @@ void *aligned_alloc(size_t alignment, size_t size)
     granted++;
     return p;
 }
+
+#ifndef CHUNKS_OF_THE_LIBRARY
+struct desc_chunk *desc_chunk_alloc(size_t bytes, uint32_t stride)
+{
+    struct desc_chunk *chunk = chunk_alloc(bytes);
+
+    (void)stride;
+    if (chunk == NULL)
+        return NULL;
+    memset(chunk, 0, bytes);
+    chunk->bytes = bytes;
+    return chunk;
+}
+
+void desc_chunk_free(struct desc_chunk *chunk, uint32_t stride)
+{
+    (void)stride;
+    chunk_free(chunk, chunk->bytes);
+}
+#endif
 
 /* Valgrind puts its own in the place of this one. */
 static inline void skip_unless_memory_can_be_cut_off(void)

@@ -81,4 +81,7 @@ static inline void assert_broken(const struct heap *h, const char *word, int lin
         assert_sound(h);                                                                           \
     } while (0)
 
+#define DAMAGE_STATE(d, wrong, text)                                                               \
+    DAMAGE((d)->word, ((d)->word & ~DESC_STATE_MASK) | desc_word(0, (enum desc_state)(wrong)), text)
+
 #endif

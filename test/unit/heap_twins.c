@@ -25,9 +25,9 @@ void twins_close(struct twins *t)
 
 static unsigned add_block(struct twins *t, struct rdesc *d, size_t size)
 {
-    unsigned i = model_add(&t->m, d, size, d->offset / t->m.unit);
+    unsigned i = model_add(&t->m, desc_handle(d), size, d->offset / t->m.unit);
 
-    model_expect(&t->m, "state", d->state, DESC_OWNED);
+    model_expect(&t->m, "state", desc_state(d), DESC_OWNED);
     model_expect(&t->m, "size", d->size, size);
     model_expect(&t->m, "units", d->units, t->m.block[i].units);
     if ((char *)d->mem != model_memory(&t->m, &t->m.block[i]))
@@ -70,7 +70,7 @@ int twins_alloc(struct twins *t, size_t size)
 
 void twins_free(struct twins *t, unsigned index)
 {
-    struct rdesc *d = t->m.block[index].d;
+    struct rdesc *d = desc_of(t->m.block[index].d);
 
     model_remove(&t->m, index);
     heap_free(t->h, d);
@@ -83,9 +83,9 @@ void twins_shrink(struct twins *t, unsigned index, size_t size)
     struct model_block *b = &m->block[index];
     const uint64_t units = b->units, denials = model_denials;
 
-    heap_shrink(t->h, b->d, size);
+    heap_shrink(t->h, desc_of(b->d), size);
     model_shrink(m, index, size);
-    if (b->units < units && b->d->units == units && m->algorithm != RMALLOC_NEXT_FIT &&
+    if (b->units < units && desc_of(b->d)->units == units && m->algorithm != RMALLOC_NEXT_FIT &&
         denials != model_denials)
         b->units = units;
 }
@@ -93,7 +93,7 @@ void twins_shrink(struct twins *t, unsigned index, size_t size)
 void twins_send(struct twins *t, unsigned index)
 {
     t->m.block[index].sent = true;
-    t->m.block[index].d->state = DESC_SENT;
+    desc_set_state(desc_of(t->m.block[index].d), DESC_SENT);
 }
 
 int twins_grow(struct twins *t, void *base, uint64_t bytes)
@@ -141,13 +141,14 @@ static void compare_blocks(struct twins *t)
 {
     for (unsigned i = 0; i < t->m.blocks; i++) {
         const struct model_block *b = &t->m.block[i];
+        const struct rdesc *d = desc_of(b->d);
 
-        model_expect(&t->m, "offset", b->d->offset, b->at * t->m.unit);
-        model_expect(&t->m, "size", b->d->size, b->size);
-        model_expect(&t->m, "units", b->d->units, b->units);
-        model_expect(&t->m, "state", b->d->state, b->sent ? DESC_SENT : DESC_OWNED);
-        if ((char *)b->d->mem != model_memory(&t->m, b))
-            model_fail(&t->m, "the memory of the block at %" PRIu64 " has moved", b->d->offset);
+        model_expect(&t->m, "offset", d->offset, b->at * t->m.unit);
+        model_expect(&t->m, "size", d->size, b->size);
+        model_expect(&t->m, "units", d->units, b->units);
+        model_expect(&t->m, "state", desc_state(d), b->sent ? DESC_SENT : DESC_OWNED);
+        if ((char *)d->mem != model_memory(&t->m, b))
+            model_fail(&t->m, "the memory of the block at %" PRIu64 " has moved", d->offset);
     }
 }
 

@@ -30,11 +30,11 @@ static inline struct rdesc *take(struct heap *h, unsigned units, unsigned at)
 
     assert_non_null(d);
     assert_sound(h);
-    assert_int_equal(d->state, DESC_OWNED);
+    assert_int_equal(desc_state(d), DESC_OWNED);
     assert_int_equal(d->size, units * UNIT);
     assert_int_equal(d->units, units);
     assert_int_equal(d->offset, at * UNIT);
-    assert_int_equal(d->owner, h->owner);
+    assert_int_equal(desc_owner(d), h->owner & DESC_OWNER_MOST);
     return d;
 }
 

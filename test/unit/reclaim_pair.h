@@ -49,7 +49,7 @@ static inline bool pair_open(struct pair *p, enum pair_mode mode, uint32_t queue
     p->queue = queue;
     p->area = calloc(1, credit_area_bytes(queue));
     p->ring = calloc(queue, sizeof(*p->ring));
-    desc_pool_init(&p->pool, PAIR_MOST, sizeof(struct rdesc));
+    desc_pool_init(&p->pool, PAIR_MOST, sizeof(struct rdesc), 1);
     ring_cursor_init(&p->r.next, queue, first_lap);
     p->w.reverse = p->r.reverse = p->ring;
     p->w.sealed = mode == PAIR_SEALED;
@@ -80,7 +80,6 @@ static inline bool pair_send(struct pair *p, uint32_t units, bool *watermark)
             heap_free(p->w.heap, d);
         return false;
     }
-    copy->state = DESC_OWNED;
     copy->offset = d->offset;
     copy->units = d->units;
     copy->block = p->w.table.entry != NULL ? block_table_put(&p->w.table, d) : 0;

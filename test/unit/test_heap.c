@@ -301,12 +301,12 @@ static void blocks_belong_to_whom_the_heap_was_made_for(void **state)
     assert_int_equal(heap_create(&h, &cfg), 0);
     a = heap_alloc(h, 6 * UNIT);
     b = heap_alloc(h, 2 * UNIT);
-    assert_int_equal(a->owner, channel);
+    assert_int_equal(desc_owner(a), channel);
     assert_sound(h);
     give(h, a);
     a = heap_alloc(h, 3 * UNIT); /* over a gap */
     assert_int_equal(a->offset, 0);
-    assert_int_equal(a->owner, channel);
+    assert_int_equal(desc_owner(a), channel);
     assert_sound(h);
     give(h, b);
     give(h, a);

@@ -415,7 +415,7 @@ static void every_subset_sent(struct world *w)
     for (unsigned subset = 0; subset < 1u << m->blocks; subset++) {
         for (unsigned i = 0; i < m->blocks; i++) {
             m->block[i].sent = (subset >> i & 1) != 0;
-            m->block[i].d->state = m->block[i].sent ? DESC_SENT : DESC_OWNED;
+            desc_set_state(desc_of(m->block[i].d), m->block[i].sent ? DESC_SENT : DESC_OWNED);
         }
         if (heap_unsent_room(w->t.h) != model_unsent_room(m))
             model_fail(m, "heap_unsent_room is %llu, should be %llu",

@@ -98,7 +98,7 @@ static int million_visit(const rvmem_block_t *block, void *arg)
     for (uint64_t u = block->offset; u < block->offset + block->bytes; u++)
         if (c->taken[u] != (block->state == RVMEM_USED))
             return -1;
-    return block->d == c->at[block->offset] ? 0 : -1;
+    return desc_of(block->d) == c->at[block->offset] ? 0 : -1;
 }
 
 static void million_compare(struct million *c)

@@ -28,14 +28,14 @@ static struct rdesc *take(struct heap *h, size_t bytes)
 static void shrink(struct heap *h, struct rdesc *d, size_t bytes, uint32_t units)
 {
     const uint64_t offset = d->offset;
-    const uint8_t state = d->state;
+    const uint8_t state = desc_state(d);
 
     heap_shrink(h, d, bytes);
     assert_sound(h);
     assert_int_equal(d->size, bytes);
     assert_int_equal(d->units, units);
     assert_int_equal(d->offset, offset);
-    assert_int_equal(d->state, state);
+    assert_int_equal(desc_state(d), state);
 }
 
 static void the_newest_block_gives_its_tail_back_at_once(void **state)
@@ -105,7 +105,7 @@ static void the_tail_merges_with_the_free_block_behind_it(void **state)
             give(h, b);
             if (indexed)
                 give(h, d); /* now the loose one */
-            assert_int_equal(b->state, indexed ? DESC_FREE : DESC_LOOSE);
+            assert_int_equal(desc_state(b), indexed ? DESC_FREE : DESC_LOOSE);
             shrink(h, a, UNIT, 1);
             assert_int_equal(stats_of(h).blocks_free, 1 + indexed);
             assert_int_equal(stats_of(h).largest, 5 * UNIT);
@@ -150,7 +150,7 @@ static void a_sent_block_can_shrink(void **state)
         struct heap *h = heap_of((rmalloc_fit_t)f, 4 * UNIT);
         struct rdesc *d = take(h, 4 * UNIT);
 
-        d->state = DESC_SENT;
+        desc_set_state(d, DESC_SENT);
         shrink(h, d, 1, 1);
         assert_int_equal(stats_of(h).largest, 3 * UNIT);
         give(h, d);

@@ -19,18 +19,18 @@ static void unsent_room_is_what_there_is_when_all_that_was_sent_is_back(void **s
     a = take(h, 4, 0);
     b = take(h, 2, 4);
     c = take(h, 2, 6);
-    a->state = DESC_SENT;
+    desc_set_state(a, DESC_SENT);
     assert_int_equal(heap_unsent_room(h), 4 * UNIT); /* before b, and two behind c */
-    c->state = DESC_SENT;
+    desc_set_state(c, DESC_SENT);
     assert_int_equal(heap_unsent_room(h), 4 * UNIT);
-    b->state = DESC_SENT;
+    desc_set_state(b, DESC_SENT);
     assert_int_equal(heap_unsent_room(h), 10 * UNIT);
     give(h, a);
     d = take(h, 3, 0); /* over a gap */
     assert_int_equal(heap_unsent_room(h), 7 * UNIT);
-    c->state = DESC_OWNED;
+    desc_set_state(c, DESC_OWNED);
     assert_int_equal(heap_unsent_room(h), 3 * UNIT); /* wrapped, between d and c */
-    d->state = DESC_SENT;
+    desc_set_state(d, DESC_SENT);
     assert_int_equal(heap_unsent_room(h), 6 * UNIT);
     grow(h, 7 * UNIT);
     assert_int_equal(heap_unsent_room(h), 7 * UNIT);
@@ -65,7 +65,7 @@ static void assert_walk(const struct heap *h, const char *expected)
         assert_int_equal(b->offset, end);
         end += b->bytes;
         assert_int_equal(b->d != NULL, b->state == RVMEM_USED);
-        assert_int_equal(b->size, b->d != NULL ? b->d->size : 0);
+        assert_int_equal(b->size, b->d != NULL ? desc_of(b->d)->size : 0);
         snprintf(one, sizeof(one), "%c%u ", "fus"[b->state], (unsigned)(b->bytes / UNIT));
         strcat(found, one);
     }
@@ -133,16 +133,16 @@ static void the_check_sees_damage(void **state)
     g = heap_alloc(h, UNIT);
     assert_non_null(g);
     /* b, c freed, d, e, the gap, f, g */
-    DAMAGE(b->state, DESC_POOLED, "state 0");
-    DAMAGE(b->state, 9, "state 9");
-    DAMAGE(d->state, DESC_GAP, "state 4");
-    DAMAGE(d->state, DESC_FREED, "both free");
-    DAMAGE(e->state, DESC_FREED, "both free");
-    DAMAGE(b->state, DESC_FREED, "both free");
-    DAMAGE(f->state, DESC_FREED, "handed out");
-    DAMAGE(g->state, DESC_FREED, "newest");
-    DAMAGE(c->state, DESC_OWNED, "handed out");
-    DAMAGE(d->whose, desc_owned_by(h->owner + 1), "owner");
+    DAMAGE_STATE(b, DESC_POOLED, "state 0");
+    DAMAGE_STATE(b, 9, "state 9");
+    DAMAGE_STATE(d, DESC_GAP, "state 4");
+    DAMAGE_STATE(d, DESC_FREED, "both free");
+    DAMAGE_STATE(e, DESC_FREED, "both free");
+    DAMAGE_STATE(b, DESC_FREED, "both free");
+    DAMAGE_STATE(f, DESC_FREED, "handed out");
+    DAMAGE_STATE(g, DESC_FREED, "newest");
+    DAMAGE_STATE(c, DESC_OWNED, "handed out");
+    DAMAGE(d->word, d->word + desc_word(1, DESC_POOLED), "owner");
     DAMAGE(d->offset, d->offset + 1, "aligned");
     DAMAGE(d->offset, d->offset + UNIT, "begins at");
     DAMAGE(d->offset, h->bytes, "outside");
@@ -171,7 +171,7 @@ static void the_check_sees_damage(void **state)
     DAMAGE(h->frees, h->frees + 1, "handed out");
     DAMAGE(h->pool.free, h->pool.free->link, "free list");
     DAMAGE(h->pool.made, h->pool.made + 1, "counted");
-    DAMAGE(h->pool.free->state, DESC_OWNED, "state 1");
+    DAMAGE_STATE(h->pool.free, DESC_OWNED, "state 1");
     h->peak += h->bytes; /* consistent with the mark, and impossible */
     h->mark += h->bytes;
     assert_broken(h, "peak", __LINE__);

@@ -122,12 +122,12 @@ static void a_block_freed_behind_an_older_one_waits_for_it(void **state)
 
     (void)state;
     give(h, b);
-    assert_int_equal(b->state, DESC_FREED);
+    assert_int_equal(desc_state(b), DESC_FREED);
     assert_stuck(h, 2);
     assert_int_equal(heap_bytes_used(h), 4 * UNIT);
     assert_refused(h, 1, -EAGAIN);
     give(h, a); /* both come back at once */
-    assert_int_equal(b->state, DESC_POOLED);
+    assert_int_equal(desc_state(b), DESC_POOLED);
     assert_stuck(h, 0);
     take(h, 4, 0);
     assert_refused(h, 1, -EAGAIN);
@@ -145,13 +145,14 @@ static void freed_neighbours_become_one_and_return_descriptors_early(void **stat
         d[i] = take(h, 2, 2 * i);
     give(h, d[1]);
     give(h, d[3]);
-    assert_int_equal(d[1]->state, DESC_FREED);
-    assert_int_equal(d[3]->state, DESC_FREED);
+    assert_int_equal(desc_state(d[1]), DESC_FREED);
+    assert_int_equal(desc_state(d[3]), DESC_FREED);
     give(h, d[2]); /* with the one before and the one behind */
-    assert_int_equal(
-        (d[1]->state == DESC_FREED) + (d[2]->state == DESC_FREED) + (d[3]->state == DESC_FREED), 1);
-    assert_int_equal((d[1]->state == DESC_POOLED) + (d[2]->state == DESC_POOLED) +
-                         (d[3]->state == DESC_POOLED),
+    assert_int_equal((desc_state(d[1]) == DESC_FREED) + (desc_state(d[2]) == DESC_FREED) +
+                         (desc_state(d[3]) == DESC_FREED),
+                     1);
+    assert_int_equal((desc_state(d[1]) == DESC_POOLED) + (desc_state(d[2]) == DESC_POOLED) +
+                         (desc_state(d[3]) == DESC_POOLED),
                      2);
     assert_stuck(h, 6);
     give(h, d[0]);
@@ -162,7 +163,7 @@ static void freed_neighbours_become_one_and_return_descriptors_early(void **stat
     h = heap_of_units(6); /* the later one first */
     for (unsigned i = 0; i < 3; i++)
         d[i] = take(h, 2, 2 * i);
-    h->first.edge.next->state = DESC_SENT;
+    desc_set_state(h->first.edge.next, DESC_SENT);
     give(h, d[1]);
     give(h, d[0]);
     take(h, 4, 0);
@@ -180,8 +181,8 @@ static void freed_blocks_at_both_ends_of_the_range_are_not_neighbours(void **sta
     e = take(h, 2, 2);
     give(h, c); /* b c | d e, with c at the end and d at the beginning, neither a gap */
     give(h, d);
-    assert_int_equal(c->state, DESC_FREED);
-    assert_int_equal(d->state, DESC_FREED);
+    assert_int_equal(desc_state(c), DESC_FREED);
+    assert_int_equal(desc_state(d), DESC_FREED);
     assert_int_equal(c->units, 2);
     assert_int_equal(d->units, 2);
     give(h, b);
@@ -202,7 +203,7 @@ static void the_gap_takes_in_what_is_freed_before_it(void **state)
     assert_stuck(h, 1);
     give(h, c);
     assert_stuck(h, 4);
-    assert_int_equal(c->state, DESC_POOLED);
+    assert_int_equal(desc_state(c), DESC_POOLED);
     give(h, b);
     assert_stuck(h, 0);
     assert_int_equal(stats_of(h).largest, 8 * UNIT);
@@ -284,7 +285,7 @@ static void a_sent_block_is_freed_like_an_owned_one(void **state)
     (void)state;
     for (unsigned i = 0; i < 3; i++) {
         d[i] = take(h, 2, 2 * i);
-        d[i]->state = DESC_SENT;
+        desc_set_state(d[i], DESC_SENT);
         d[i]->size = 1; /* rwrite_n */
     }
     give(h, d[1]);

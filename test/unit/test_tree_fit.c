@@ -165,7 +165,7 @@ static void a_sent_block_is_freed_like_an_owned_one(void **state)
 
         for (unsigned i = 0; i < 3; i++) {
             d[i] = take(h, 2);
-            d[i]->state = DESC_SENT;
+            desc_set_state(d[i], DESC_SENT);
             d[i]->size = 1; /* rwrite_n */
             d[i]->link = d[0];
             d[i]->header = 77;

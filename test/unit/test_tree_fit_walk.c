@@ -21,13 +21,13 @@ static void unsent_room_is_what_there_is_when_all_that_was_sent_is_back(void **s
         for (unsigned i = 0; i < 5; i++)
             d[i] = take(h, 2);
         assert_int_equal(heap_unsent_room(h), 0);
-        d[0]->state = DESC_SENT;
-        d[1]->state = DESC_SENT;
+        desc_set_state(d[0], DESC_SENT);
+        desc_set_state(d[1], DESC_SENT);
         assert_int_equal(heap_unsent_room(h), 4 * UNIT);
         give(h, d[3]);
-        d[4]->state = DESC_SENT;
+        desc_set_state(d[4], DESC_SENT);
         assert_int_equal(heap_unsent_room(h), 4 * UNIT);
-        d[2]->state = DESC_SENT;
+        desc_set_state(d[2], DESC_SENT);
         assert_int_equal(heap_unsent_room(h), 10 * UNIT);
         assert_int_equal(heap_grow(h, NULL, 10 * UNIT + 1), 0);
         assert_int_equal(heap_unsent_room(h), 10 * UNIT + 1); /* not both */
@@ -55,7 +55,7 @@ static struct rdesc *carve(struct heap *h, unsigned at, size_t size)
     assert_sound(h);
     assert_int_equal(d->offset, at * UNIT);
     assert_int_equal(d->size, size);
-    assert_int_equal(d->state, DESC_OWNED);
+    assert_int_equal(desc_state(d), DESC_OWNED);
     return d;
 }
 
@@ -160,7 +160,8 @@ static void a_walk_visits_every_block_by_address(void **state)
         assert_int_equal(v.count, 4);
         assert_memory_equal(
             &v.seen[0],
-            &((rvmem_block_t){.bytes = 2 * UNIT, .size = 100, .d = a, .state = RVMEM_USED}),
+            &((rvmem_block_t){
+                .bytes = 2 * UNIT, .size = 100, .d = desc_handle(a), .state = RVMEM_USED}),
             sizeof(v.seen[0]));
         assert_memory_equal(&v.seen[1], &((rvmem_block_t){.offset = 2 * UNIT, .bytes = UNIT}),
                             sizeof(v.seen[0]));
@@ -168,7 +169,7 @@ static void a_walk_visits_every_block_by_address(void **state)
                             &((rvmem_block_t){.offset = 3 * UNIT,
                                               .bytes = UNIT + 5,
                                               .size = UNIT + 5,
-                                              .d = c,
+                                              .d = desc_handle(c),
                                               .state = RVMEM_USED}),
                             sizeof(v.seen[0]));
         assert_memory_equal(&v.seen[3],
@@ -198,15 +199,15 @@ static void the_check_sees_damage(void **state)
         give(h, d); /* a b-free c d-free e rest: b and the rest are in an index, d is loose */
         foreign = *c;
         index = &h->free.index[tree_fit_class(b->units, fits[f])];
-        assert_int_equal(b->state, DESC_FREE);
-        assert_int_equal(d->state, DESC_LOOSE);
-        DAMAGE(c->state, DESC_POOLED, "state 0");
-        DAMAGE(c->state, DESC_FREED, "state 3");
-        DAMAGE(c->state, DESC_FREE, "torn");
-        DAMAGE(b->state, DESC_OWNED, "torn");
-        DAMAGE(b->state, DESC_LOOSE, "unindexed");
-        DAMAGE(d->state, DESC_FREE, "index");
-        DAMAGE(c->whose, desc_owned_by(h->owner + 1), "owner");
+        assert_int_equal(desc_state(b), DESC_FREE);
+        assert_int_equal(desc_state(d), DESC_LOOSE);
+        DAMAGE_STATE(c, DESC_POOLED, "state 0");
+        DAMAGE_STATE(c, DESC_FREED, "state 3");
+        DAMAGE_STATE(c, DESC_FREE, "torn");
+        DAMAGE_STATE(b, DESC_OWNED, "torn");
+        DAMAGE_STATE(b, DESC_LOOSE, "unindexed");
+        DAMAGE_STATE(d, DESC_FREE, "index");
+        DAMAGE(c->word, c->word + desc_word(1, DESC_POOLED), "owner");
         DAMAGE(c->offset, c->offset + 1, "begins at");
         DAMAGE(b->units, 0, "empty");
         DAMAGE(b->units, 3, "index");

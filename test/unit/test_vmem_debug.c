@@ -41,9 +41,9 @@ static void misuse_is_detected_and_does_no_harm(void **state)
     assert_no_use(v, c);
     assert_int_equal(rvmem_free(v, d), 0);
     assert_no_use(v, d); /* back in its pool */
-    a->state = DESC_SENT;
+    desc_set_state(desc_of(a), DESC_SENT);
     assert_no_use(v, a); /* handed over */
-    a->state = DESC_OWNED;
+    desc_set_state(desc_of(a), DESC_OWNED);
     assert_int_equal(rvmem_check(v), 0);
     assert_int_equal(rvmem_check(other), 0);
     assert_int_equal(rvmem_stats(v, &s), 0);
@@ -71,11 +71,11 @@ static void the_check_logs_an_error(void **state)
     capture_begin();
     assert_int_equal(rvmem_check(v), 0);
     assert_silent();
-    a->units++;
+    desc_of(a)->units++;
     capture_begin();
     assert_int_equal(rvmem_check(v), -EUCLEAN);
     assert_printed("rvmem_check: ");
-    a->units--;
+    desc_of(a)->units--;
     assert_int_equal(rvmem_check(v), 0);
     rvmem_destroy(v);
 }
@@ -91,9 +91,9 @@ static void debugging_finds_damage_at_the_next_operation(void **state)
     capture_begin();
     assert_int_equal(rvmem_free(v, b), -EUCLEAN);
     assert_printed("rvmem_free: the allocator is damaged");
-    b->link = lost;
+    desc_of(b)->link = lost;
     assert_int_equal(rvmem_check(v), 0);
-    a->size = 1000000;
+    desc_of(a)->size = 1000000;
     capture_begin();
     assert_no_block(v, 1, EUCLEAN);
     assert_printed("rvmem_alloc: the allocator is damaged");

@@ -16,6 +16,7 @@ unit_tests = \
 	test/unit/test_control_end \
 	test/unit/test_control_unauthenticated \
 	test/unit/test_desc \
+	test/unit/test_desc_handles \
 	test/unit/test_neighbors \
 	test/unit/test_errors \
 	test/unit/test_greeting \
@@ -41,6 +42,7 @@ unit_tests = \
 	test/unit/test_pipe_lives \
 	test/unit/test_pipe_misuse \
 	test/unit/test_pipe_single \
+	test/unit/test_pipe_stale \
 	test/unit/test_pipe_threads \
 	test/unit/test_pipe_waiting \
 	test/unit/test_slab \
@@ -97,6 +99,7 @@ test_unit_test_growth_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_pipe_lives_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_pipe_misuse_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_pipe_single_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_pipe_stale_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_pipe_threads_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_pipe_waiting_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_neighbors_LDADD = $(public) $(CMOCKA_LIBS)
@@ -133,7 +136,7 @@ test_unit_test_heap_exhaustive_SOURCES = test/unit/test_heap_exhaustive.c $(heap
 test_unit_test_heap_model_SOURCES = test/unit/test_heap_model.c $(heap_model)
 test_unit_test_heap_model_LDADD = $(LDADD) -lm
 test_unit_test_heap_model_deep_SOURCES = test/unit/test_heap_model.c $(heap_model) $(lib_liballoc_la_SOURCES)
-test_unit_test_heap_model_deep_CPPFLAGS = $(AM_CPPFLAGS) -DINDEX_FANOUT=4
+test_unit_test_heap_model_deep_CPPFLAGS = $(AM_CPPFLAGS) -DINDEX_FANOUT=4 -DCHUNKS_OF_THE_LIBRARY
 test_unit_test_heap_model_deep_LDADD = lib/libutil.la $(CMOCKA_LIBS) -lm
 
 # The backends that test_backend_choice chooses from: one module under three names. -rpath: a module is made only for what is installed.

@@ -36,7 +36,7 @@ static inline struct rdesc *take_bytes(struct heap *h, size_t size)
 
     assert_non_null(d);
     assert_sound(h);
-    assert_int_equal(d->state, DESC_OWNED);
+    assert_int_equal(desc_state(d), DESC_OWNED);
     assert_int_equal(d->size, size);
     return d;
 }

@@ -74,8 +74,7 @@ static int open_prepare(struct rch *ch, const struct pipe_config *cfg, struct er
     if (cfg->threads)
         pthread_mutex_init(&ch->mutex, NULL);
     ch->id = desc_owner_id();
-    ch->whose = desc_owned_by(ch->id);
-    desc_pool_init(&ch->pool, cfg->max_messages, sizeof(struct rdesc_message));
+    desc_pool_init(&ch->pool, cfg->max_messages, sizeof(struct rdesc_message), ch->id);
     if (close_prepare(ch) != 0)
         return error_set(err, -ENOMEM, "no memory for another pipe");
     rc = btl_choose(ch->peer, cfg->backend, &ch->ops, &ch->btl, err);

@@ -25,6 +25,8 @@ int write_explain_timeout(struct rch *ch, const struct alloc_arguments *a);
 
 struct write_arguments {
     struct rdesc *d;
+    raddr_t handle; /* of the user: `d` is found in each attempt; if `users` is set */
+    bool users;     /* else the caller of this attempt owns `d` */
     size_t bytes;
     bool wait, stalled;
     struct awaited awaited;
@@ -36,8 +38,9 @@ struct write_arguments {
 int write_attempt(struct rch *ch, void *arguments);
 int write_unalloc_attempt(struct rch *ch, void *arguments); /* rfree before rwrite: a descriptor */
 int write_unalloc(struct rch *ch, struct rdesc *d);
-/* A descriptor that is not the user's: -EINVAL and its message. */
-int write_not_users(struct rch *ch, const struct rdesc *d) NOINLINE;
+/* rmalloc_nb and rwrite_nb of a message of the heap that the user does not get, at an end that was WRITER_READY. NULL: not now. */
+struct rdesc *write_own_alloc(struct rch *ch, size_t size) NOINLINE;
+int write_own(struct rch *ch, struct rdesc *d);
 /* After a message of a fast path: event mode, or a watermark. */
 void write_after(struct rch *ch, uint64_t sent) NOINLINE;
 /* rflush, and the same for an end with cells (side 0): everything that was requested is complete. */
@@ -46,7 +49,7 @@ int end_flush(struct rch *ch, const char *name, enum side side);
 /* ---- read.c ---- */
 
 struct read_arguments {
-    raddr_t d;
+    struct rdesc *d;
     size_t size;
     bool stalled; /* calls are counted, not attempts */
     bool peeked;  /* the size of the next message is known; if not, rread_into takes no message */
@@ -54,5 +57,8 @@ struct read_arguments {
 };
 int read_attempt(struct rch *ch, void *arguments);
 void read_release(struct rch *ch, struct rdesc *d); /* rfree of the caller's message */
+/* The same of an end that is READER_READY, and rread_nb of one, whose next slot is complete. */
+void read_release_mapped(struct rch *ch, struct rdesc *d) NOINLINE;
+int read_own(struct rch *ch, struct rdesc **d) NOINLINE;
 
 #endif

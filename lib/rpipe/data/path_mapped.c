@@ -185,7 +185,7 @@ static bool mapped_next_size(struct rch *ch, size_t *size)
     return true;
 }
 
-static int mapped_take(struct rch *ch, raddr_t *d, size_t *size)
+static int mapped_take(struct rch *ch, struct rdesc **d, size_t *size)
 {
     return mapped_message_ready(ch) ? take_message(ch, mapped_next_slot(ch), false, d, size)
                                     : R_PENDING;

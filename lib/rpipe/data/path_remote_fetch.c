@@ -237,11 +237,11 @@ static void remote_fetch_finish_placement(struct rch *ch, struct fetch *f)
     f->into.region = NULL;
 }
 
-raddr_t remote_take_fetched(struct rch *ch)
+struct rdesc *remote_take_fetched(struct rch *ch)
 {
     struct remote_fetches *q = &ch->remote->fetches;
     struct fetch *f = &q->entry[q->first];
-    raddr_t d = f->d;
+    struct rdesc *d = f->d;
 
     q->placed = false;
     if (f->into.region != NULL)

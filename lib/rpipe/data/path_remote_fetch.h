@@ -11,8 +11,8 @@ void remote_fetches_release(struct rch *ch); /* the connection is closed */
 int remote_fetch_ahead(struct rch *ch);
 bool remote_first_is_fetched(const struct rch *ch);
 bool remote_first_size(const struct rch *ch,
-                       size_t *size);        /* of the oldest message, if there is one */
-raddr_t remote_take_fetched(struct rch *ch); /* the oldest message, which is fetched */
+                       size_t *size);              /* of the oldest message, if there is one */
+struct rdesc *remote_take_fetched(struct rch *ch); /* the oldest message, which is fetched */
 bool remote_fetches_pending(const struct remote_path *n);
 void remote_want(struct rch *ch, const struct placement *place);
 bool remote_placed(const struct rch *ch);

@@ -67,7 +67,7 @@ bool remote_next_size(struct rch *ch, size_t *size)
     return true;
 }
 
-static int remote_read_take_get(struct rch *ch, raddr_t *d)
+static int remote_read_take_get(struct rch *ch, struct rdesc **d)
 {
     int rc = remote_fetch_ahead(ch);
 
@@ -80,7 +80,7 @@ static int remote_read_take_get(struct rch *ch, raddr_t *d)
     return 0;
 }
 
-int remote_take(struct rch *ch, raddr_t *d, size_t *size)
+int remote_take(struct rch *ch, struct rdesc **d, size_t *size)
 {
     struct slot copy;
     int progressed = remote_progress(ch), rc;

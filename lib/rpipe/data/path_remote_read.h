@@ -8,7 +8,7 @@
 bool remote_message_ready(struct rch *ch);
 bool remote_message_before_join(struct rch *ch);
 bool remote_next_size(struct rch *ch, size_t *size);
-int remote_take(struct rch *ch, raddr_t *d, size_t *size);
+int remote_take(struct rch *ch, struct rdesc **d, size_t *size);
 int remote_at_end(struct rch *ch, uint32_t state);
 void remote_release_block(struct rch *ch, uint32_t block);
 void remote_releases_open(struct rch *ch);

@@ -6,6 +6,7 @@
  * by call_once or call_await.
  */
 #include "rpipe/data/attempt.h"
+#include "rpipe/data/handle.h"
 #include "rpipe/end/path.h"
 #include "rpipe/data/take.h"
 #include "rpipe/end/debug_check.h"
@@ -174,7 +175,7 @@ static NOINLINE int read_slow(struct rch *ch, const char *name, raddr_t *d, size
     rc = wait ? call_await(ch, &awaited, read_attempt, &a) : call_once(ch, read_attempt, &a);
     trace_end(row, a.number, a.size, rc);
     if (rc == 0) {
-        *d = a.d;
+        *d = desc_users_handle(a.d, ch->pool.key);
         if (size != NULL)
             *size = a.size;
     }
@@ -195,6 +196,17 @@ static inline bool read_nothing_yet(const struct rch *ch)
            !liveness_died(ch->liveness);
 }
 
+static FORCE_INLINE int read_take_users(struct rch *ch, const struct slot *s, raddr_t *handle,
+                                        size_t *size)
+{
+    struct rdesc *d = NULL;
+    int rc = take_message(ch, s, false, &d, size);
+
+    if (LIKELY(rc == 0))
+        *handle = desc_users_handle(d, ch->pool.key);
+    return rc;
+}
+
 static FORCE_INLINE int read_message(struct rch *ch, const char *name, raddr_t *d, size_t *size,
                                      bool wait)
 {
@@ -209,7 +221,7 @@ static FORCE_INLINE int read_message(struct rch *ch, const char *name, raddr_t *
     s = end_slot(ch, next);
     if (LIKELY(ring_slot_ready(s, next + 1))) {
         __builtin_prefetch(end_slot(ch, next + READ_AHEAD));
-        return take_message(ch, s, false, d, size);
+        return read_take_users(ch, s, d, size);
     }
     if (!wait) {
         if (LIKELY(read_nothing_yet(ch))) {
@@ -221,7 +233,7 @@ static FORCE_INLINE int read_message(struct rch *ch, const char *name, raddr_t *
     polls = atomic_load_explicit(&wait_first_polls, memory_order_relaxed);
     do {
         if (LIKELY(ring_slot_ready(s, next + 1)))
-            return take_message(ch, s, false, d, size);
+            return read_take_users(ch, s, d, size);
         cpu_pause();
     } while (--polls > 0);
     return read_slow(ch, name, d, size, wait);
@@ -235,6 +247,11 @@ int rpipe_read(rch_t ch, raddr_t *d, size_t *size)
 int rpipe_read_nb(rch_t ch, raddr_t *d, size_t *size)
 {
     return read_message(ch, "rread_nb", d, size, false);
+}
+
+int read_own(struct rch *ch, struct rdesc **d)
+{
+    return take_message(ch, end_slot(ch, ch->r.nread), false, d, NULL);
 }
 
 /* ---- freeing ---- */
@@ -282,96 +299,119 @@ void read_release(struct rch *ch, struct rdesc *d)
     read_free(ch, d, false);
 }
 
+void read_release_mapped(struct rch *ch, struct rdesc *d) { read_free(ch, d, true); }
+
 static int read_free_attempt(struct rch *ch, void *arguments)
 {
-    struct rdesc *d = arguments;
+    const raddr_t *handle = arguments;
+    struct rdesc *d;
+    int rc = handle_find(ch, *handle, &d);
 
-    if (d == NULL)
-        return call_error(ch, -EINVAL, "the descriptor is ADDR_NULL");
-    if (d->whose != ch->whose)
-        return call_error(ch, -EINVAL, "the descriptor %s",
-                          d->owner != ch->id ? "belongs to another pipe"
-                                             : "has been freed already");
+    if (rc != 0)
+        return rc;
+    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_WRITER) != 0)
+        return write_unalloc_attempt(ch, d);
     read_release(ch, d);
     return 0;
 }
 
-static NOINLINE int read_free_slow(struct rch *ch, struct rdesc *d)
+static NOINLINE int read_free_slow(struct rch *ch, raddr_t handle)
 {
     struct call call;
     int rc = call_begin(&call, "rfree", ch, 0);
 
     if (rc == 0)
-        rc = (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_WRITER) != 0
-                 ? write_unalloc(ch, d)
-                 : call_once(ch, read_free_attempt, d);
+        rc = call_once(ch, read_free_attempt, &handle);
     return call_end(&call, rc);
 }
 
-int rmalloc_free(rch_t ch, raddr_t d)
+/* It computes the handle again, which the fast path need not keep for this. */
+static NOINLINE int read_free_refused(struct rch *ch, const struct rdesc *d, uint64_t word)
 {
+    return read_free_slow(ch, (raddr_t)((uintptr_t)d + word - ch->pool.key));
+}
+
+int rmalloc_free(rch_t ch, raddr_t handle)
+{
+    struct rdesc *d;
+    uint64_t word;
+
     if (UNLIKELY(ch == NULL ||
-                 atomic_load_explicit(&ch->state, memory_order_acquire) != READER_READY ||
-                 d == NULL || d->whose != ch->whose))
-        return read_free_slow(ch, d);
+                 atomic_load_explicit(&ch->state, memory_order_acquire) != READER_READY))
+        return read_free_slow(ch, handle);
+    d = desc_of(handle);
+    word = desc_users_word(d, handle, ch->pool.key);
+    if (UNLIKELY(d == NULL || d->word != word))
+        return read_free_refused(ch, d, word);
     read_free(ch, d, true);
     return 0;
 }
 
 /* ---- properties of a message, at either end ---- */
 
-static inline bool read_is_message(rch_t ch, raddr_t d)
+/* With RMALLOC_DEBUG=1 the handle may have any value: read_find_message. */
+static inline bool read_is_message(rch_t ch, const struct rdesc *d, raddr_t handle)
 {
-    /* the state first: the descriptors of a closed end do not exist any more */
-    return LIKELY(ch != NULL && d != NULL &&
+    /* the state first: messages of a closed end are not valid any more */
+    return LIKELY(ch != NULL &&
                   (atomic_load_explicit(&ch->state, memory_order_relaxed) &
-                   (STATE_CLOSED | STATE_FORKED)) == 0 &&
-                  d->whose == ch->whose);
+                   (STATE_CLOSED | STATE_FORKED | STATE_DEBUG)) == 0 &&
+                  handle_is_users(ch, d, handle));
 }
 
-static NOINLINE void read_not_message(rch_t ch, const char *name, raddr_t d)
+/* The message, or NULL and errno. */
+static NOINLINE struct rdesc *read_find_message(rch_t ch, const char *name, raddr_t handle)
 {
+    struct rdesc *d = NULL;
     struct call call;
-    int rc = call_begin(&call, name, ch, 0);
+    int rc;
 
+    call_enter(&call, name);
+    rc = call_check(ch, 0); /* no call_begin: with RMALLOC_DEBUG=1 other threads may ask, too */
     if (rc == 0)
-        rc = call_error(ch, -EINVAL, "%s",
-                        d == NULL ? "the descriptor is ADDR_NULL"
-                                  : "the message has been sent or freed, or is of another pipe");
-    errno = -call_end(&call, rc);
-}
-
-void *rmalloc_ptr(rch_t ch, raddr_t d)
-{
-    if (read_is_message(ch, d))
-        return d->mem;
-    read_not_message(ch, "rmem", d);
+        rc = handle_find(ch, handle, &d);
+    rc = call_end(&call, rc);
+    if (rc == 0)
+        return d;
+    errno = -rc;
     return NULL;
 }
 
-size_t rmalloc_size(rch_t ch, raddr_t d)
+static FORCE_INLINE struct rdesc *read_message_of(rch_t ch, const char *name, raddr_t handle)
 {
-    if (read_is_message(ch, d))
-        return d->size;
-    read_not_message(ch, "rsize", d);
-    return 0;
+    struct rdesc *d = desc_of(handle);
+
+    return LIKELY(read_is_message(ch, d, handle)) ? d : read_find_message(ch, name, handle);
+}
+
+void *rmalloc_ptr(rch_t ch, raddr_t handle)
+{
+    const struct rdesc *d = read_message_of(ch, "rmem", handle);
+
+    return d != NULL ? d->mem : NULL;
+}
+
+size_t rmalloc_size(rch_t ch, raddr_t handle)
+{
+    const struct rdesc *d = read_message_of(ch, "rsize", handle);
+
+    return d != NULL ? d->size : 0;
 }
 
 /* The header as one number: in the descriptor until rwrite, then in the slot. */
-int rpipe_set_tag(rch_t ch, raddr_t d, uint64_t tag)
+int rpipe_set_tag(rch_t ch, raddr_t handle, uint64_t tag)
 {
-    if (read_is_message(ch, d)) {
-        d->header = tag;
-        return 0;
-    }
-    read_not_message(ch, "rset_tag", d);
-    return -errno;
+    struct rdesc *d = read_message_of(ch, "rset_tag", handle);
+
+    if (d == NULL)
+        return -errno;
+    d->header = tag;
+    return 0;
 }
 
-uint64_t rpipe_tag(rch_t ch, raddr_t d)
+uint64_t rpipe_tag(rch_t ch, raddr_t handle)
 {
-    if (read_is_message(ch, d))
-        return d->header;
-    read_not_message(ch, "rtag", d);
-    return 0;
+    const struct rdesc *d = read_message_of(ch, "rtag", handle);
+
+    return d != NULL ? d->header : 0;
 }

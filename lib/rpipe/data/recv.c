@@ -106,13 +106,15 @@ static NOINLINE int recv_block(struct rch *ch, void *buf, size_t room, size_t *b
     int rc;
 
     if (__atomic_load_n(&s->kind, __ATOMIC_RELAXED) != SLOT_HEAP || size > room ||
-        size > COPY_UNCOUNTED_MOST || rpipe_read_nb(ch, &a.read.d, NULL) != 0)
+        size > COPY_UNCOUNTED_MOST || read_own(ch, &a.read.d) != 0)
         return recv_slow(ch, buf, room, bytes, flags);
-    if (LIKELY(a.read.d->size == size)) {
+    if (LIKELY(a.read.d->size == size &&
+               atomic_load_explicit(&ch->state, memory_order_relaxed) == READER_READY)) {
         memcpy(buf, a.read.d->mem, size);
         a.size = size;
-        rc = rmalloc_free(ch, a.read.d);
-    } else { /* the peer has changed it in between */
+        rc = 0;
+        read_release_mapped(ch, a.read.d);
+    } else { /* the peer has changed it in between, or the end has another state */
         call_enter(&call, "rrecv");
         rc = call_end(&call, calls_ended() ? job_check() : recv_take(ch, &a));
     }

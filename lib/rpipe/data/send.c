@@ -8,6 +8,7 @@
 #include "rpipe/data/attempt.h"
 #include "rpipe/data/copy_small.h"
 #include "rpipe/data/credit.h"
+#include "rpipe/data/handle.h"
 #include "rpipe/end/path.h"
 #include "rpipe/data/publish.h"
 #include "rpipe/end/debug_check.h"
@@ -65,7 +66,7 @@ static NOINLINE int send_slow(struct rch *ch, const void *buf, size_t bytes, int
     struct send_arguments a = {
         .payload = buf,
         .alloc = {bytes, NULL, false, {"memory given back by the reader", 0}},
-        .write = {NULL, bytes, wait, false, {"free slot in the ring", 0}, NULL, 0, 0},
+        .write = {.bytes = bytes, .wait = wait, .awaited = {"free slot in the ring", 0}},
         .awaited = {"memory given back by the reader", 0}};
     struct call call;
     int rc = call_begin(&call, "rsend", ch, SIDE_WRITER);
@@ -89,10 +90,10 @@ static NOINLINE int send_block(struct rch *ch, const void *buf, size_t bytes, in
 
     if (ch == NULL || atomic_load_explicit(&ch->state, memory_order_acquire) != WRITER_READY ||
         bytes <= ch->inline_max || bytes > COPY_UNCOUNTED_MOST || (flags & ~R_NOWAIT) != 0 ||
-        buf == NULL || rmalloc_nb(ch, bytes, &d) != 0)
+        buf == NULL || (d = write_own_alloc(ch, bytes)) == NULL)
         return send_slow(ch, buf, bytes, flags);
     memcpy(d->mem, buf, bytes);
-    if (rpipe_write_nb(ch, d) == 0)
+    if (write_own(ch, d) == 0)
         return 0;
     (void)write_unalloc(ch, d);
     return send_slow(ch, buf, bytes, flags);
@@ -168,7 +169,7 @@ int rpipe_send(rch_t ch, const void *buf, size_t bytes, int flags)
 /* ---- rshrink ---- */
 
 struct shrink_arguments {
-    struct rdesc *d;
+    raddr_t handle;
     size_t bytes;
 };
 
@@ -176,13 +177,16 @@ static int shrink_attempt(struct rch *ch, void *arguments)
 {
     const struct shrink_arguments *a = arguments;
 
-    if (a->d == NULL || a->d->whose != ch->whose)
-        return write_not_users(ch, a->d);
-    if (a->bytes > a->d->size)
+    struct rdesc *d;
+    int rc = handle_find(ch, a->handle, &d);
+
+    if (rc != 0)
+        return rc;
+    if (a->bytes > d->size)
         return call_error(ch, -EINVAL,
                           "bytes is %zu; it must be at most %zu, the size of the message", a->bytes,
-                          a->d->size);
-    write_shrink(ch, a->d, a->bytes);
+                          d->size);
+    write_shrink(ch, d, a->bytes);
     if (ch->checked)
         debug_check_heap(ch);
     return 0;

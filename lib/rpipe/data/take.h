@@ -48,7 +48,7 @@ static FORCE_INLINE int take_block(struct rch *ch, struct rdesc *d, const struct
 
 /* `s` is complete (acquire). `region`: its payload may be in a region of the writer (SLOT_REGION). `size` may be NULL. */
 static FORCE_INLINE int take_message(struct rch *ch, const struct slot *s, bool region,
-                                     raddr_t *out, size_t *size)
+                                     struct rdesc **out, size_t *size)
 {
     struct reader *r = &ch->r;
     struct rdesc *d = desc_take(&ch->pool);
@@ -83,7 +83,6 @@ static FORCE_INLINE int take_message(struct rch *ch, const struct slot *s, bool 
             return rc;
     }
     RPIPE_FAILPOINT("rread: slot copied");
-    d->whose = ch->whose;
     r->nread++;
     r->held++;
     ch->bytes += d->size;

@@ -6,6 +6,7 @@
  * by call_once or call_await. A descriptor belongs to the user (DESC_OWNED, owner == the end) until its slot is published.
  */
 #include "rpipe/data/attempt.h"
+#include "rpipe/data/handle.h"
 #include "rpipe/data/holding.h"
 #include "rpipe/data/path.h"
 #include "rpipe/data/publish.h"
@@ -31,7 +32,6 @@ static inline struct rdesc *write_give_inline(struct rch *ch, size_t size)
     d->mem = desc_payload(d);
     d->size = size;
     d->units = 0;
-    d->whose = ch->whose;
     d->header = 0;
     RPIPE_FAILPOINT("rmalloc: descriptor taken");
     ch->w.allocated++;
@@ -208,8 +208,8 @@ int write_explain_timeout(struct rch *ch, const struct alloc_arguments *a)
         a->size, ch->timeout_ms, (unsigned long long)room);
 }
 
-static NOINLINE int write_alloc_slow(struct rch *ch, const char *name, size_t size, raddr_t *d,
-                                     bool wait)
+static NOINLINE int write_alloc_slow(struct rch *ch, const char *name, size_t size,
+                                     struct rdesc **d, bool wait)
 {
     struct alloc_arguments a = {size, NULL, false, {"memory given back by the reader", 0}};
     struct call call;
@@ -229,48 +229,78 @@ static NOINLINE int write_alloc_slow(struct rch *ch, const char *name, size_t si
     return call_end(&call, rc);
 }
 
-static inline struct rdesc *write_alloc_fast(struct rch *ch, size_t size)
+/* NULL: not at once. */
+static FORCE_INLINE struct rdesc *write_alloc_block(struct rch *ch, size_t size)
 {
-    if (UNLIKELY(ch == NULL ||
-                 atomic_load_explicit(&ch->state, memory_order_acquire) != WRITER_READY))
-        return NULL;
-    if (size <= ch->inline_max)
-        return write_give_inline(ch, size);
     if (UNLIKELY(ch->w.blocks.reverse != NULL) && /* channel mode: as in write_alloc_attempt */
         mapped_fetch_credits(ch, NEED_MEMORY) != 0)
         return NULL;
     return write_give_block(ch, size);
 }
 
+static FORCE_INLINE bool write_users_handle(const struct rch *ch, const struct rdesc *d,
+                                            raddr_t *handle)
+{
+    if (UNLIKELY(d == NULL))
+        return false;
+    *handle = desc_users_handle(d, ch->pool.key);
+    return true;
+}
+
+/* A message for the user; false: not at once. A branch for each kind: the word of the descriptor is in a register. */
+static FORCE_INLINE bool write_alloc_users(struct rch *ch, size_t size, raddr_t *handle)
+{
+    if (UNLIKELY(ch == NULL ||
+                 atomic_load_explicit(&ch->state, memory_order_acquire) != WRITER_READY))
+        return false;
+    if (size <= ch->inline_max)
+        return write_users_handle(ch, write_give_inline(ch, size), handle);
+    return write_users_handle(ch, write_alloc_block(ch, size), handle);
+}
+
 raddr_t rmalloc_alloc(rch_t ch, size_t size)
 {
-    struct rdesc *d = write_alloc_fast(ch, size);
+    struct rdesc *late;
+    raddr_t d;
     int rc;
 
-    if (LIKELY(d != NULL))
+    if (LIKELY(write_alloc_users(ch, size, &d)))
         return d;
-    rc = write_alloc_slow(ch, "rmalloc", size, &d, true);
+    rc = write_alloc_slow(ch, "rmalloc", size, &late, true);
     if (rc != 0) {
         errno = -rc;
         return ADDR_NULL;
     }
-    return d;
+    return desc_users_handle(late, ch->pool.key);
 }
 
 int rmalloc_nb(rch_t ch, size_t size, raddr_t *d)
 {
-    struct rdesc *fast;
+    struct rdesc *late;
+    raddr_t fast;
+    int rc;
 
     if (UNLIKELY(d == NULL)) {
         last_error_set("rmalloc_nb: d is NULL");
         return -EINVAL;
     }
-    fast = write_alloc_fast(ch, size);
-    if (LIKELY(fast != NULL)) {
+    if (LIKELY(write_alloc_users(ch, size, &fast))) {
         *d = fast;
         return 0;
     }
-    return write_alloc_slow(ch, "rmalloc_nb", size, d, false);
+    rc = write_alloc_slow(ch, "rmalloc_nb", size, &late, false);
+    if (rc == 0)
+        *d = desc_users_handle(late, ch->pool.key);
+    return rc;
+}
+
+struct rdesc *write_own_alloc(struct rch *ch, size_t size)
+{
+    struct rdesc *d = write_alloc_block(ch, size);
+
+    if (LIKELY(d != NULL))
+        return d;
+    return write_alloc_slow(ch, "rsend", size, &d, false) == 0 ? d : NULL;
 }
 
 /* ---- messages ---- */
@@ -288,32 +318,15 @@ static inline bool write_queue_is_full(const struct writer *w, const struct rdes
     return d->units != 0 && reclaim_is_full(&w->blocks);
 }
 
-static inline bool write_is_users(const struct rch *ch, const struct rdesc *d)
-{
-    return LIKELY(d != NULL && d->whose == ch->whose);
-}
-
-int write_not_users(struct rch *ch, const struct rdesc *d)
-{
-    static const char *const state[] = {"has been freed or sent already", "belongs to another pipe",
-                                        "has been sent already", "has been freed already",
-                                        "is not a message"};
-
-    if (d == NULL)
-        return call_error(ch, -EINVAL, "the descriptor is ADDR_NULL");
-    return call_error(ch, -EINVAL, "the descriptor %s",
-                      d->state <= DESC_GAP ? state[d->state] : "is invalid");
-}
-
 /* The peer can be reached and `a` is a message of the user's: 0, R_PENDING, or the error. */
-static int write_prepare(struct rch *ch, const struct write_arguments *a, uint32_t state)
+static int write_prepare(struct rch *ch, struct write_arguments *a, uint32_t state)
 {
     int rc;
 
     if ((state & STATE_GROW_REPLY) != 0)
         grow_apply(ch);
-    if (!write_is_users(ch, a->d))
-        return write_not_users(ch, a->d);
+    if (a->users && (rc = handle_find(ch, a->handle, &a->d)) != 0)
+        return rc;
     if (a->bytes != WHOLE && a->bytes > a->d->size)
         return call_error(ch, -EINVAL,
                           "bytes is %zu; it must be at most %zu, the size of the message", a->bytes,
@@ -377,10 +390,16 @@ int write_attempt(struct rch *ch, void *arguments)
     return 0;
 }
 
-static NOINLINE int write_slow(struct rch *ch, const char *name, struct rdesc *d, size_t bytes,
-                               bool wait)
+/* `own`: a message that the user does not have, instead of a handle; or NULL. */
+static NOINLINE int write_slow(struct rch *ch, const char *name, struct rdesc *own, raddr_t handle,
+                               size_t bytes, bool wait)
 {
-    struct write_arguments a = {d, bytes, wait, false, {"free slot in the ring", 0}, NULL, 0, 0};
+    struct write_arguments a = {.d = own,
+                                .handle = handle,
+                                .users = own == NULL,
+                                .bytes = bytes,
+                                .wait = wait,
+                                .awaited = {"free slot in the ring", 0}};
     struct call call;
     int rc = call_begin(&call, name, ch, SIDE_WRITER);
     uint32_t row;
@@ -404,18 +423,21 @@ NOINLINE void write_after(struct rch *ch, uint64_t sent)
         (void)mapped_fetch_credits(ch, NEED_SOON);
 }
 
-static FORCE_INLINE int write_message(struct rch *ch, const char *name, struct rdesc *d,
-                                      size_t bytes, bool wait)
+/* `own`: as in write_slow, a constant NULL for a message of the user. */
+static FORCE_INLINE int write_message(struct rch *ch, const char *name, struct rdesc *own,
+                                      raddr_t handle, size_t bytes, bool wait)
 {
+    struct rdesc *d;
     uint64_t sent;
 
     if (UNLIKELY(ch == NULL ||
                  atomic_load_explicit(&ch->state, memory_order_acquire) != WRITER_READY))
-        return write_slow(ch, name, d, bytes, wait);
+        return write_slow(ch, name, own, handle, bytes, wait);
     sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
-    if (UNLIKELY(sent == ch->w.slots.limit || !write_is_users(ch, d) ||
+    d = own != NULL ? own : desc_of(handle);
+    if (UNLIKELY(sent == ch->w.slots.limit || (own == NULL && !handle_is_users(ch, d, handle)) ||
                  write_queue_is_full(&ch->w, d) || (bytes != WHOLE && bytes > d->size)))
-        return write_slow(ch, name, d, bytes, wait);
+        return write_slow(ch, name, own, handle, bytes, wait);
     if (bytes != WHOLE)
         write_shrink(ch, d, bytes);
     publish_message(ch, d, d->size, sent);
@@ -426,16 +448,24 @@ static FORCE_INLINE int write_message(struct rch *ch, const char *name, struct r
     return 0;
 }
 
-int rpipe_write(rch_t ch, raddr_t d) { return write_message(ch, "rwrite", d, WHOLE, true); }
+int rpipe_write(rch_t ch, raddr_t d) { return write_message(ch, "rwrite", NULL, d, WHOLE, true); }
 
 int rpipe_write_n(rch_t ch, raddr_t d, size_t bytes)
 {
     if (UNLIKELY(bytes == WHOLE))
         bytes--; /* no message is that long: an error, as any length beyond the message */
-    return write_message(ch, "rwrite_n", d, bytes, true);
+    return write_message(ch, "rwrite_n", NULL, d, bytes, true);
 }
 
-int rpipe_write_nb(rch_t ch, raddr_t d) { return write_message(ch, "rwrite_nb", d, WHOLE, false); }
+int rpipe_write_nb(rch_t ch, raddr_t d)
+{
+    return write_message(ch, "rwrite_nb", NULL, d, WHOLE, false);
+}
+
+__attribute__((nonnull(2))) int write_own(struct rch *ch, struct rdesc *d)
+{
+    return write_message(ch, "rsend", d, ADDR_NULL, WHOLE, false);
+}
 
 /* ---- freeing what was not sent ---- */
 
@@ -443,8 +473,6 @@ int write_unalloc_attempt(struct rch *ch, void *arguments)
 {
     struct rdesc *d = arguments;
 
-    if (!write_is_users(ch, d))
-        return write_not_users(ch, d);
     ch->w.allocated--;
     if (d->units == 0)
         desc_put(&ch->pool, d);

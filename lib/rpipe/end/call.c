@@ -245,7 +245,7 @@ static int call_timed_out(struct rch *ch, const struct awaited *awaited)
 
 int call_no_descriptor(struct rch *ch, uint64_t held)
 {
-    if (ch->pool.made < ch->pool.limit)
+    if (!desc_pool_is_full(&ch->pool))
         return call_error(ch, -ENOMEM, "no memory for another descriptor");
     return call_error(
         ch, -ENOBUFS,

@@ -130,7 +130,7 @@ static int debug_check_collect(const rvmem_block_t *block, void *arg)
 {
     struct side_by_side *s = arg;
 
-    if (block->state != RVMEM_USED || (s->sent_only && block->d->state != DESC_SENT))
+    if (block->state != RVMEM_USED || (s->sent_only && desc_state(desc_of(block->d)) != DESC_SENT))
         return 0;
     if (s->count == s->room) {
         size_t room = s->room * 2 + 64;

@@ -82,7 +82,7 @@ struct path_ops {
     bool (*message_before_join)(struct rch *ch);
     bool (*next_size)(struct rch *ch,
                       size_t *size); /* of the next message; not validated. Joined */
-    int (*take)(struct rch *ch, raddr_t *d, size_t *size);
+    int (*take)(struct rch *ch, struct rdesc **d, size_t *size);
     uint64_t (*delivered)(const struct rch *ch); /* messages that rread has returned */
     /* The peer has closed: 1: every message has been read; 0: not yet, or it has not closed. Joined */
     int (*at_end)(struct rch *ch, uint32_t state);

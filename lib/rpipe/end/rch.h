@@ -105,9 +105,9 @@ struct reader {
 struct rch {
     /* first line: read by every call */
     _Atomic uint32_t state;
-    uint32_t whose;     /* of a descriptor that this end's user owns: desc_owned_by(id) */
     uint32_t ring_mask; /* offset of the last slot in the ring: end_slot */
     uint32_t fences;    /* not 0: no membarrier between the two processes, fences are needed */
+    uint32_t id;        /* owner of descriptors */
     struct ring_area *ring;
     struct credit_area *credit;
     struct desc_pool pool; /* writer: of inline messages; reader: of all */
@@ -118,7 +118,6 @@ struct rch {
     } __attribute__((aligned(CACHE_LINE)));
 
     /* rarely used */
-    uint32_t id;    /* owner of descriptors */
     uint64_t units; /* of the heap */
     uint64_t stalls_queue;
     uint64_t bytes, credit_fetches, stalls_ring, stalls_heap,
@@ -175,7 +174,8 @@ struct rch {
     int64_t deferred_deadline; /* when deferred_close.c gives up */
     uint64_t own_final;        /* the number that the deferred close message carries */
 };
-static_assert(offsetof(struct rch, w) == CACHE_LINE, "what every call reads is one line");
+static_assert(offsetof(struct rch, pool) + offsetof(struct desc_pool, chunks) < CACHE_LINE,
+              "what every call reads is one line");
 
 /* Where the slot of a message is in the ring; messages are counted from 0, or from job_first(). */
 static FORCE_INLINE uint32_t end_slot_offset(const struct rch *ch, uint64_t number)

@@ -82,7 +82,7 @@ static void region_write_parts_abort(struct rch *ch, int code)
             r->parts = d->next;
             p->region = NULL;
             region_unhold(r);
-            if (d->state != DESC_SENT) /* its call is still being made and returns the error */
+            if (desc_state(d) != DESC_SENT) /* its call is still being made and returns the error */
                 continue;
             ch->w.lost = ch->w.lost || lost;
             region_notify_done(p->done, lost ? code : 1);
@@ -161,7 +161,6 @@ static int region_write_make_part(struct rch *ch, struct from_arguments *a)
     d->offset = r->block->offset + a->source.offset;
     d->units = (uint32_t)((a->bytes + unit - 1) / unit);
     d->header = a->tag;
-    d->whose = ch->whose;
     *region_write_part_of(d) = (struct part){r, a->source.done, UINT64_MAX};
     /* before it can be read and come back */
     d->next = r->parts;
