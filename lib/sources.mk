@@ -258,6 +258,8 @@ rpipe_sources = \
 	lib/rpipe/end/connector.h \
 	lib/rpipe/end/debug_check.c \
 	lib/rpipe/end/debug_check.h \
+	lib/rpipe/end/debug_guard.c \
+	lib/rpipe/end/debug_guard.h \
 	lib/rpipe/end/end_pool.c \
 	lib/rpipe/end/end_pool.h \
 	lib/rpipe/end/error.c \

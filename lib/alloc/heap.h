@@ -42,6 +42,8 @@ struct rdesc *heap_alloc(struct heap *h, size_t size);
  * not fit now; -ENOBUFS: max_descriptors are in use; -ENOMEM: no memory for another descriptor or
  * for the index.
  */
+/* Bytes of a block: whole units, except at the short end of a segment. */
+uint64_t heap_block_bytes(const struct heap *h, const struct rdesc *d);
 /* Whether `d`, which may be any pointer, is a descriptor of this heap. Does not dereference it. */
 bool heap_has_descriptor(const struct heap *h, const struct rdesc *d);
 int heap_alloc_error(const struct heap *h);

@@ -33,12 +33,14 @@ struct slot {
             /* SLOT_REGION: the payload is in the program's memory at the writer, and the block holds a struct region_note */
             uint64_t region; /* its number */
             uint64_t at;     /* in bytes from the beginning of the region */
+            uint64_t check;  /* of the payload, if `checked` is 1 */
         } heap;
     };
     uint64_t header; /* of the user */
     uint8_t kind;    /* enum slot_kind */
     uint8_t bytes;   /* SLOT_INLINE: length of the payload */
-    uint8_t zero[2];
+    uint8_t checked; /* SLOT_HEAP: 1: the writer has RMALLOC_DEBUG=1, see debug_guard.c; else 0 */
+    uint8_t zero;
     uint32_t block; /* SLOT_HEAP with tags or channel, SLOT_FREED: index of the block */
     _Atomic uint64_t flag;
 };

@@ -27,6 +27,7 @@ sim_tests = \
 	test/unit/test_pipe_lives-1-0.sim \
 	test/unit/test_pipe_lives-1-5.sim \
 	test/unit/test_pipe_misuse-1.sim \
+	test/unit/test_pipe_overrun-1.sim \
 	test/unit/test_pipe_single-1-0.sim \
 	test/unit/test_pipe_single-1-5.sim \
 	test/unit/test_pipe_stale-1.sim \

@@ -14,6 +14,7 @@ fault_tests = \
 	test/faults/peer_in_rexit \
 	test/faults/process_exit \
 	test/faults/cleanup_after_kill \
+	test/faults/debug_one_end \
 	test/faults/violations \
 	test/faults/violations_above \
 	test/faults/resource_exhaustion \
@@ -53,6 +54,7 @@ test_faults_kill_anywhere_SOURCES = test/faults/kill_anywhere.c $(played)
 test_faults_namespace_rank_SOURCES = test/faults/namespace_rank.c test/lib/job.c
 test_faults_kill_during_wait_SOURCES = test/faults/kill_during_wait.c test/lib/job.c
 test_faults_exit_during_calls_SOURCES = test/faults/exit_during_calls.c test/lib/job.c
+test_faults_debug_one_end_SOURCES = test/faults/debug_one_end.c test/lib/job.c
 test_faults_fork_SOURCES = test/faults/fork.c test/lib/job.c
 test_faults_peer_in_rexit_SOURCES = test/faults/peer_in_rexit.c test/lib/job.c
 test_faults_kill_during_startup_SOURCES = test/faults/kill_during_startup.c test/lib/job.c

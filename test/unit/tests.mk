@@ -41,6 +41,7 @@ unit_tests = \
 	test/unit/test_pending \
 	test/unit/test_pipe_lives \
 	test/unit/test_pipe_misuse \
+	test/unit/test_pipe_overrun \
 	test/unit/test_pipe_single \
 	test/unit/test_pipe_stale \
 	test/unit/test_pipe_threads \
@@ -98,6 +99,7 @@ test_unit_test_pending_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_growth_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_pipe_lives_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_pipe_misuse_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_pipe_overrun_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_pipe_single_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_pipe_stale_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_pipe_threads_LDADD = $(public) $(CMOCKA_LIBS)

@@ -13,6 +13,7 @@
 #include "rpipe/data/publish.h"
 #include "rpipe/data/take.h"
 #include "rpipe/end/config.h"
+#include "rpipe/end/debug_guard.h"
 #include "rpipe/end/feature.h"
 #include "rpipe/end/state.h"
 
@@ -128,6 +129,8 @@ static bool mapped_has_none(const struct rch *ch)
 
 static int mapped_publish(struct rch *ch, struct write_arguments *a, size_t bytes, uint64_t sent)
 {
+    if (ch->checked)
+        debug_guard_seal(end_slot(ch, sent), a->d, bytes);
     publish_message(ch, a->d, bytes, sent);
     return 0;
 }
@@ -187,8 +190,18 @@ static bool mapped_next_size(struct rch *ch, size_t *size)
 
 static int mapped_take(struct rch *ch, struct rdesc **d, size_t *size)
 {
-    return mapped_message_ready(ch) ? take_message(ch, mapped_next_slot(ch), false, d, size)
-                                    : R_PENDING;
+    struct slot copy;
+    int rc;
+
+    if (!mapped_message_ready(ch))
+        return R_PENDING;
+    if (!ch->checked)
+        return take_message(ch, mapped_next_slot(ch), false, d, size);
+    copy = *mapped_next_slot(ch);
+    rc = take_message(ch, &copy, false, d, size);
+    if (rc == 0)
+        debug_guard_keep(&copy, *d);
+    return rc;
 }
 
 static uint64_t mapped_delivered(const struct rch *ch) { return ch->r.nread; }

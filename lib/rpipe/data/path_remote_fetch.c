@@ -11,6 +11,7 @@
 #include "rpipe/data/path_remote_fetch.h"
 
 #include "rpipe/data/take.h"
+#include "rpipe/end/debug_guard.h"
 
 #include "sync/seal.h"
 #include "util/failpoint.h"
@@ -172,6 +173,8 @@ static int remote_fetch_take_slot(struct rch *ch, const struct slot *copy)
 
     if (rc != 0)
         return rc;
+    if (ch->checked)
+        debug_guard_keep(copy, f->d);
     atomic_store_explicit(&f->done.pending, 0, memory_order_relaxed);
     atomic_store_explicit(&f->done.error, 0, memory_order_relaxed);
     f->posted = f->note_requested = false;

@@ -13,6 +13,7 @@
 
 #include "rpipe/data/path_remote_fetch.h"
 #include "rpipe/data/take.h"
+#include "rpipe/end/debug_guard.h"
 
 #include "control/control.h"
 #include "sync/seal.h"
@@ -91,6 +92,8 @@ int remote_take(struct rch *ch, struct rdesc **d, size_t *size)
         rc = take_message(ch, &copy, false, d, NULL);
     else
         rc = R_PENDING;
+    if (rc == 0 && ch->checked && !remote_read_is_get(ch))
+        debug_guard_keep(&copy, *d);
     if (rc == 0)
         *size = (*d)->size;
     if (rc == 0 && ch->r.nread % COUNTER_EVERY == 0)

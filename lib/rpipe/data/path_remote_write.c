@@ -12,6 +12,7 @@
 #include "rpipe/data/path_remote_transfer.h"
 #include "rpipe/data/publish.h"
 #include "rpipe/end/call.h"
+#include "rpipe/end/debug_guard.h"
 
 #include "sync/seal.h"
 #include "util/failpoint.h"
@@ -33,7 +34,7 @@ static void remote_write_fill(struct rch *ch, struct slot *s, struct rdesc *d, s
                               const struct region_source *from)
 {
     s->header = d->header;
-    memset(s->zero, 0, sizeof(s->zero));
+    s->checked = s->zero = 0;
     s->block = 0;
     if (d->units == 0) {
         memcpy(s->payload, desc_payload(d), DESC_INLINE_MAX);
@@ -46,6 +47,8 @@ static void remote_write_fill(struct rch *ch, struct slot *s, struct rdesc *d, s
     s->heap.size = bytes;
     s->kind = SLOT_HEAP;
     s->bytes = 0;
+    if (ch->checked && from == NULL)
+        debug_guard_seal(s, d, bytes);
     if (from != NULL && ch->cfg.op == OP_GET) {
         s->kind = SLOT_REGION;
         s->heap.region = from->region->number;

@@ -10,6 +10,7 @@
 #include "rpipe/end/path.h"
 #include "rpipe/data/take.h"
 #include "rpipe/end/debug_check.h"
+#include "rpipe/end/debug_guard.h"
 #include "rpipe/end/state.h"
 #include "rpipe/wait/event.h"
 
@@ -83,9 +84,12 @@ static int read_checked(struct rch *ch, struct rdesc *d)
 {
     int rc = debug_check_read(ch, d);
 
-    return rc == 0 ? 0
-                   : violation_of_message(ch, "overlaps one that has not been freed", "offset",
-                                          d->offset, "bytes", d->size);
+    if (rc != 0)
+        return violation_of_message(ch, "overlaps one that has not been freed", "offset", d->offset,
+                                    "bytes", d->size);
+    if (!ch->path->placed(ch)) /* else the payload is in memory of the program */
+        debug_guard_arrived(ch, d, ch->path->delivered(ch), ch->path->wakes);
+    return 0;
 }
 
 /*
@@ -135,6 +139,8 @@ int read_attempt(struct rch *ch, void *arguments)
     if ((state & STATE_JOINED) == 0 && path_message_before_join(ch))
         state = read_await_handshake(ch);
     joined = (state & STATE_JOINED) != 0;
+    if (ch->checked)
+        debug_guard_check_poison(ch);
     rc = read_take(ch, a, state);
     if (rc == R_PENDING && (state & STATE_EVENT) != 0) {
         drained = event_drain(ch, joined);
@@ -294,9 +300,13 @@ static FORCE_INLINE void read_free(struct rch *ch, struct rdesc *d, bool mapped)
 
 void read_release(struct rch *ch, struct rdesc *d)
 {
+    bool in_slot = d->units == 0;
+
     if (ch->checked)
         debug_check_freed(ch, d);
     read_free(ch, d, false);
+    if (ch->checked && in_slot)
+        debug_guard_poison(d);
 }
 
 void read_release_mapped(struct rch *ch, struct rdesc *d) { read_free(ch, d, true); }
@@ -307,6 +317,8 @@ static int read_free_attempt(struct rch *ch, void *arguments)
     struct rdesc *d;
     int rc = handle_find(ch, *handle, &d);
 
+    if (rc == 0 && ch->checked)
+        rc = debug_guard_check(ch, d);
     if (rc != 0)
         return rc;
     if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_WRITER) != 0)

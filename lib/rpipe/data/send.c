@@ -12,6 +12,7 @@
 #include "rpipe/end/path.h"
 #include "rpipe/data/publish.h"
 #include "rpipe/end/debug_check.h"
+#include "rpipe/end/debug_guard.h"
 
 #include "observe/record/trace.h"
 #include "util/failpoint.h"
@@ -186,9 +187,13 @@ static int shrink_attempt(struct rch *ch, void *arguments)
         return call_error(ch, -EINVAL,
                           "bytes is %zu; it must be at most %zu, the size of the message", a->bytes,
                           d->size);
+    if (ch->checked && (rc = debug_guard_check(ch, d)) != 0)
+        return rc;
     write_shrink(ch, d, a->bytes);
-    if (ch->checked)
+    if (ch->checked) {
+        debug_guard_fill(ch, d);
         debug_check_heap(ch);
+    }
     return 0;
 }
 

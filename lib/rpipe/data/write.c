@@ -12,6 +12,7 @@
 #include "rpipe/data/publish.h"
 #include "rpipe/end/connector.h"
 #include "rpipe/end/debug_check.h"
+#include "rpipe/end/debug_guard.h"
 #include "rpipe/grow/grow.h"
 
 #include "control/control.h"
@@ -171,7 +172,11 @@ int write_alloc_attempt(struct rch *ch, void *arguments)
     if (a->size > write_largest_segment(ch) && !grow_could(ch, a->size))
         return write_too_large(ch, a->size);
     if (a->size <= ch->inline_max) {
+        if (ch->checked)
+            debug_guard_check_poison(ch);
         a->d = write_give_inline(ch, a->size);
+        if (a->d != NULL && ch->checked)
+            debug_guard_fill(ch, a->d);
         return a->d != NULL ? 0 : call_no_descriptor(ch, ch->w.allocated);
     }
     if (writer_heap(ch, state) == NULL) { /* PUT: the heap is the reader's, which has not joined */
@@ -186,8 +191,10 @@ int write_alloc_attempt(struct rch *ch, void *arguments)
         return rc;
     if (ch->growth != NULL)
         grow_not_needed(ch, a->size);
-    if (ch->checked)
+    if (ch->checked) {
+        debug_guard_fill(ch, a->d);
         debug_check_heap(ch);
+    }
     return 0;
 }
 
@@ -332,6 +339,8 @@ static int write_prepare(struct rch *ch, struct write_arguments *a, uint32_t sta
                           "bytes is %zu; it must be at most %zu, the size of the message", a->bytes,
                           a->d->size);
     rc = call_check_peer(ch, state);
+    if (rc == 0 && ch->checked && a->users)
+        rc = debug_guard_check(ch, a->d);
     if (rc == 0 && (state & STATE_JOINED) == 0)
         rc = end_join_complete(ch, a->wait ? deadline_in_ms(ch->timeout_ms) : DEADLINE_NOW);
     return rc == 0 ? ch->path->progress(ch) : rc;
@@ -368,14 +377,19 @@ int write_attempt(struct rch *ch, void *arguments)
         atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
     uint64_t sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
     int rc = write_prepare(ch, a, state);
+    bool in_slot;
 
     if (rc == 0)
         rc = write_take_slot(ch, a, sent);
     if (rc != 0)
         return rc;
     a->written = a->bytes == WHOLE ? a->d->size : a->bytes;
-    if (a->bytes != WHOLE && ch->path->wakes) /* on mapped memory publish does not fail */
+    if (a->bytes != WHOLE && ch->path->wakes) { /* on mapped memory publish does not fail */
         write_shrink(ch, a->d, a->bytes);
+        if (ch->checked)
+            debug_guard_fill(ch, a->d);
+    }
+    in_slot = a->d->units == 0;
     rc = ch->path->publish(ch, a, a->written, sent);
     if (rc != 0)
         return rc;
@@ -385,8 +399,11 @@ int write_attempt(struct rch *ch, void *arguments)
         write_signal(ch);
     if (sent + 1 >= ch->w.slots.refresh_at)
         (void)ch->path->fetch_credits(ch, NEED_SOON); /* an error is reported by the next call */
-    if (ch->checked)
+    if (ch->checked) {
+        if (in_slot)
+            debug_guard_poison(a->d);
         debug_check_heap(ch);
+    }
     return 0;
 }
 
@@ -472,14 +489,18 @@ __attribute__((nonnull(2))) int write_own(struct rch *ch, struct rdesc *d)
 int write_unalloc_attempt(struct rch *ch, void *arguments)
 {
     struct rdesc *d = arguments;
+    bool in_slot = d->units == 0;
 
     ch->w.allocated--;
-    if (d->units == 0)
+    if (in_slot)
         desc_put(&ch->pool, d);
     else
         heap_free(ch->w.blocks.heap, d);
-    if (ch->checked)
+    if (ch->checked) {
+        if (in_slot)
+            debug_guard_poison(d);
         debug_check_heap(ch);
+    }
     if (ch->cfg.threads) /* another thread of this end may wait in rmalloc */
         wake_if_waiting(end_wake_word(ch, atomic_load_explicit(&ch->state, memory_order_relaxed)),
                         true);
