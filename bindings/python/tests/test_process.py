@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Processes of their own: how they leave the job."""
 
+import os
+import secrets
+import signal
+import socket
 import subprocess
 import sys
 
@@ -55,3 +59,51 @@ def test_calls_outside_of_a_job_fail():
         "    except rpipe.Error as error:\n        print(error.errno)"
     )
     assert result.stdout.split() == ["107"] * 3 and result.stderr == ""
+
+
+def test_the_death_of_a_peer_is_an_exception():
+    """Two ranks, by the bootstrap of the environment; rank 1 is killed."""
+    program = """
+import os, rpipe, signal
+with rpipe.job() as job:
+    writer, reader = (end(1 - job.rank, timeout=20) for end in (rpipe.Writer, rpipe.Reader))
+    if job.rank == 1:
+        writer.send(b"last")
+        reader.recv()
+        os.kill(os.getpid(), signal.SIGKILL)
+    assert reader.recv() == b"last"
+    writer.send(b"go")
+    try:
+        reader.read()
+    except ConnectionResetError as error:
+        print(isinstance(error, rpipe.Error), error.strerror)
+    try:
+        for _ in range(1000):
+            writer.send(bytes(10000))
+    except BrokenPipeError as error:
+        print(isinstance(error, rpipe.Error), error.strerror)
+    writer.close()
+    reader.close()
+"""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        root = "127.0.0.1:%d" % free.getsockname()[1]
+    settings = {"RPIPE_BOOTSTRAP": "tcp", "RPIPE_SIZE": "2", "RPIPE_ROOT": root}
+    environment = {**os.environ, **settings, "RPIPE_SECRET": secrets.token_hex(16)}
+    command = [sys.executable, "-c", program]
+    ranks = [
+        subprocess.Popen(
+            command,
+            env={**environment, "RPIPE_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    outputs = [rank.communicate(timeout=60) for rank in ranks]
+    assert ranks[1].returncode == -signal.SIGKILL
+    assert ranks[0].returncode == 0, outputs[0]
+    lines = outputs[0][0].splitlines()
+    assert len(lines) == 2 and all(line.startswith("True ") for line in lines)
+    assert all("rank 1" in line and "died" in line for line in lines)
