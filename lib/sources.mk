@@ -246,6 +246,8 @@ rpipe_sources = \
 	lib/rpipe/data/violation.h \
 	lib/rpipe/data/write.c \
 	lib/rpipe/end/area.h \
+	lib/rpipe/end/attach.c \
+	lib/rpipe/end/attach.h \
 	lib/rpipe/end/call.c \
 	lib/rpipe/end/call.h \
 	lib/rpipe/end/call_context.c \

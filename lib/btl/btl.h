@@ -127,6 +127,7 @@ struct btl_remote {
     size_t bytes;
     void *mapping;      /* the backend's; not NULL while attached */
     struct btl_key key; /* for transfers; not with BTL_LOAD_STORE */
+    bool huge;          /* BTL_LOAD_STORE: in pages of hugetlb, of which there may be few */
 };
 
 /* ---- connections: without BTL_LOAD_STORE ---- */

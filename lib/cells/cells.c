@@ -14,6 +14,7 @@
 #include "rpipe/connect/close.h"
 #include "rpipe/connect/handshake.h"
 #include "rpipe/data/path_remote.h"
+#include "rpipe/end/attach.h"
 #include "rpipe/end/area.h"
 #include "rpipe/end/call.h"
 #include "rpipe/end/config.h"
@@ -205,8 +206,8 @@ static int cells_attach(struct rch *ch, const struct handshake *h, struct error 
     if (ch->cells == NULL || config_side(&ch->cfg) == SIDE_READER)
         return 0;
     if (h->cells != CELLS_SERVICE)
-        rc = ch->ops->attach(ch->btl, ch->peer, &h->heap, area_heap_bytes(&ch->cfg),
-                             BTL_PEER_ATOMICS, &ch->heap_remote, err);
+        rc = end_attach(ch, &h->heap, area_heap_bytes(&ch->cfg), BTL_PEER_ATOMICS, &ch->heap_remote,
+                        err);
     return rc == 0 ? cells_attached(ch, (uint32_t)h->cells, err) : rc;
 }
 

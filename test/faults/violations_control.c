@@ -235,6 +235,129 @@ static void violate_mappings(void)
     pair_close(p);
 }
 
+/* ---- huge pages ---- */
+
+#define HUGE ((size_t)2 << 20)
+#define POOL "/proc/sys/vm/nr_hugepages"
+
+static int pool_pages(void)
+{
+    FILE *f = fopen(POOL, "re");
+    int pages = -1;
+
+    if (f != NULL && fscanf(f, "%d", &pages) != 1)
+        pages = -1;
+    if (f != NULL)
+        fclose(f);
+    return pages;
+}
+
+static bool pool_set(int pages)
+{
+    FILE *f = fopen(POOL, "we");
+    bool set = f != NULL && fprintf(f, "%d\n", pages) > 0;
+
+    if (f != NULL && fclose(f) != 0)
+        set = false;
+    return set && pool_pages() >= pages;
+}
+
+/* Sealed as it has to be, with all of its memory; -1: there are no huge pages. */
+static int huge_file(size_t bytes)
+{
+    int fd = memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+
+    if (fd >= 0 && (fallocate(fd, 0, 0, (off_t)bytes) != 0 ||
+                    fcntl(fd, F_ADD_SEALS,
+                          F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static bool huge_is_mapped(void)
+{
+    FILE *f = fopen("/proc/self/maps", "re");
+    bool found = false;
+    char line[512];
+
+    while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+        found = found || strstr(line, "memfd:huge") != NULL;
+    if (f != NULL)
+        fclose(f);
+    return found;
+}
+
+/* A reader of a pipe whose writer names this memory as its heap. */
+static int read_from(uint64_t segment, size_t bytes, uint32_t flags)
+{
+    struct pair p = pair_open(RPIPE_GET);
+    _Alignas(struct handshake) unsigned char blob[HANDSHAKE_BYTES];
+    rpipe_config_t cfg = violations_config(false, RPIPE_GET, violations_ctx());
+    rch_t r;
+    int rc;
+
+    handshake_make(p.w, handshake_of(blob));
+    handshake_of(blob)->head.incarnation = 1;
+    handshake_of(blob)->head.context = cfg.context;
+    put64(blob, AT_HEAP, segment);
+    put64(blob, AT_HEAP + 8, 0);
+    put64(blob, AT_HEAP + 16, bytes);
+    cfg.flags = flags;
+    cfg.timeout_ms = SHORT_MS;
+    CHECK(NULL, rpipe(&r, &cfg) == 0);
+    CHECK(NULL, control_post(0, MESSAGE_HANDSHAKE, blob, sizeof(blob), NULL, 0) == 0);
+    rc = rwait(r);
+    CHECK(r, rclose(r) == 0);
+    pair_close(p);
+    return rc;
+}
+
+/*
+ * mmap(2) rounds a length up to pages of the file, so one that is no multiple of them would replace what is mapped behind. And pages
+ * of hugetlb are of a pool, in which there are few: only an end that asks for them gets some.
+ */
+static void violate_huge_pages(void)
+{
+    static const struct {
+        const char *name;
+        size_t claimed;
+        uint32_t flags;
+        int expected;
+    } rows[] = {
+        {"of a length that is no whole page", HUGE + 8192, RPIPE_HUGE_PAGES, -EPROTO},
+        {"for which this end has not asked", HUGE, 0, -EPROTO},
+        {"for which this end has asked", HUGE, RPIPE_HUGE_PAGES, 0},
+    };
+    int pool = pool_pages(), fd;
+    size_t i;
+
+    if (pool < 0 || !pool_set(pool + 2)) {
+        printf("SKIPPED, 2 huge pages are needed, by root (" POOL ")\n");
+        return;
+    }
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const uint64_t id = UINT64_C(1) << 38 | i, tell[3] = {1, id, rows[i].claimed};
+        int rc;
+
+        fd = huge_file(2 * HUGE);
+        EXPECT(fd >= 0, "no huge pages, although there are %d", pool_pages());
+        if (fd < 0)
+            break;
+        CHECK(NULL, control_post(0, MESSAGE_BTL, tell, sizeof(tell), &fd, 1) == 0);
+        close(fd);
+        CHECK(NULL, control_flush(0, deadline_in_ms(PATIENCE_MS)) == 0);
+        rc = read_from(id, HEAP, rows[i].flags);
+        EXPECT(rc == rows[i].expected, "huge pages %s: %d (%s): %s", rows[i].name, rc,
+               rinfo_strerror(rc), rerror(NULL));
+        EXPECT(i > 0 || !huge_is_mapped(), "huge pages %s are mapped", rows[i].name);
+        CHECK(NULL, control_post(0, MESSAGE_BTL, (uint64_t[3]){2, id}, 24, NULL, 0) == 0);
+        CHECK(NULL, control_flush(0, deadline_in_ms(PATIENCE_MS)) == 0);
+    }
+    CHECK(NULL, pool_set(pool));
+}
+
 /* ---- notes about a channel that is open ---- */
 
 /* In the name of the end that is `ch`, to the other one. */
@@ -422,4 +545,5 @@ void violate_messages(uint64_t *random, int rounds)
     violate_handshakes(random, 20 * rounds);
     violate_notes(random, 20 * rounds);
     violate_mappings();
+    violate_huge_pages();
 }

@@ -276,6 +276,7 @@ int mapping_attach(struct mapping_table *table, int peer, const struct btl_key *
         remote->base = (char *)m->segment.base + key->word[KEY_OFFSET];
         remote->bytes = key->word[KEY_BYTES];
         remote->mapping = m;
+        remote->huge = m->segment.huge;
     }
     pthread_mutex_unlock(&table->lock);
     return rc;

@@ -183,7 +183,8 @@ static int segment_make_fd(size_t bytes, size_t page, unsigned flags)
     return fd;
 }
 
-/* Aligned (map.h), so that a heap is aligned to its unit at both ends. */
+/* Aligned (map.h), so that a heap is aligned to its unit at both ends. `bytes` are whole pages of the
+ * file, so that MAP_FIXED replaces what has been reserved here, and nothing else. */
 static void *segment_map_file(size_t bytes, int protection, int fd)
 {
     void *at = map_aligned(bytes, PROT_NONE, MAP_NORESERVE);
@@ -276,11 +277,53 @@ fail_file:
     return rc;
 }
 
+/* The size of the pages of a file of memory. The block size of other than hugetlb is no page: with
+ * transparent huge pages it is that of a huge one. */
+static size_t segment_page_bytes(int fd, const struct stat *st, bool *huge)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    struct statfs fs;
+
+    *huge = fstatfs(fd, &fs) == 0 ? fs.f_type == HUGETLBFS_MAGIC
+                                  : (size_t)st->st_blksize > page; /* it may be; so it is one */
+    return *huge ? (size_t)st->st_blksize : page;
+}
+
+/* Whether a file that a peer has passed, with these seals, can be mapped. */
+static int segment_check(int fd, size_t bytes, int seals, bool *huge, struct error *err)
+{
+    struct stat st = {0};
+    size_t page;
+
+    if (fstat(fd, &st) != 0 || st.st_size < 0 || (uint64_t)st.st_size < bytes || bytes == 0)
+        return error_set(err, -EPROTO,
+                         "the shared memory that the peer passed has %lld bytes; it announced %zu",
+                         (long long)st.st_size, bytes);
+    page = segment_page_bytes(fd, &st, huge);
+    /* mmap(2) rounds the length up to pages of the file: MAP_FIXED would replace what is behind */
+    if (bytes % page != 0)
+        return error_set(err, -EPROTO,
+                         "the peer announced %zu bytes of shared memory, which are no whole pages "
+                         "of %zu bytes",
+                         bytes, page);
+    if (*huge && (seals & F_SEAL_FUTURE_WRITE) == 0)
+        return error_set(
+            err, -EPROTO,
+            "the peer passed huge pages without F_SEAL_FUTURE_WRITE, in which it could "
+            "punch holes");
+    /* reading what is not there would allocate it, at the expense of this process */
+    if ((uint64_t)st.st_blocks < bytes / 512)
+        return error_set(
+            err, -EPROTO,
+            "the shared memory that the peer passed has %lld allocated bytes of %zu (fallocate)",
+            (long long)st.st_blocks * 512, bytes);
+    return 0;
+}
+
 int segment_map(int fd, size_t bytes, bool writable, struct segment *s, struct error *err)
 {
-    struct statfs fs;
-    struct stat st = {0};
     int seals = fcntl(fd, F_GET_SEALS), rc;
+    bool huge = false;
     void *base;
 
     /* without these a peer could remove the memory while it is used (SIGBUS) */
@@ -290,23 +333,9 @@ int segment_map(int fd, size_t bytes, bool writable, struct segment *s, struct e
             "the shared memory that the peer passed has seals %#x; F_SEAL_SHRINK and F_SEAL_GROW "
             "(%#x) are needed",
             (unsigned)seals, (unsigned)(F_SEAL_SHRINK | F_SEAL_GROW));
-    if (fstat(fd, &st) != 0 || st.st_size < 0 || (uint64_t)st.st_size < bytes || bytes == 0)
-        return error_set(err, -EPROTO,
-                         "the shared memory that the peer passed has %lld bytes; it announced %zu",
-                         (long long)st.st_size, bytes);
-    if (fstatfs(fd, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC) {
-        if ((seals & F_SEAL_FUTURE_WRITE) == 0)
-            return error_set(
-                err, -EPROTO,
-                "the peer passed huge pages without F_SEAL_FUTURE_WRITE, in which it could "
-                "punch holes");
-    } else if ((uint64_t)st.st_blocks <
-               bytes / 512) { /* reading it would allocate it, at the expense of this process */
-        return error_set(
-            err, -EPROTO,
-            "the shared memory that the peer passed has %lld allocated bytes of %zu (fallocate)",
-            (long long)st.st_blocks * 512, bytes);
-    }
+    rc = segment_check(fd, bytes, seals, &huge, err);
+    if (rc != 0)
+        return rc;
     base = segment_map_file(bytes, PROT_READ | (writable ? PROT_WRITE : 0), fd);
     if (base == MAP_FAILED) {
         rc = errno == EPERM || errno == EACCES
@@ -319,6 +348,7 @@ int segment_map(int fd, size_t bytes, bool writable, struct segment *s, struct e
     }
     s->base = base;
     s->bytes = bytes;
+    s->huge = huge;
     return 0;
 }
 
@@ -331,7 +361,7 @@ void segment_unmap(struct segment *s)
 
 int segment_query(struct error *err)
 {
-    struct segment s = {NULL, 0};
+    struct segment s = {NULL, 0, false};
     int fd = -1, rc = segment_make(1, false, false, &s, &fd, err);
 
     if (rc != 0)

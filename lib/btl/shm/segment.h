@@ -19,6 +19,7 @@
 struct segment {
     void *base;
     size_t bytes;
+    bool huge; /* received, in pages of hugetlb */
 };
 
 /* Creates a segment of at least `bytes`, in whole pages. The caller passes *fd on and closes it. */

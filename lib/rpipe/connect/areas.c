@@ -3,6 +3,7 @@
 #include "rpipe/connect/areas.h"
 
 #include "alloc/heap.h"
+#include "rpipe/end/attach.h"
 #include "rpipe/end/path.h"
 #include "rpipe/end/area.h"
 #include "rpipe/end/job_state.h"
@@ -110,18 +111,18 @@ int areas_attach(struct rch *ch, const struct handshake *h, struct error *err)
     if (!areas_exist(ch))
         return 0;
     if (!area_heap_is_own(ch))
-        rc = ch->ops->attach(ch->btl, ch->peer, &h->heap, area_heap_bytes(&ch->cfg),
-                             writer ? BTL_PEER_WRITES : BTL_PEER_READS, &ch->heap_remote, err);
+        rc = end_attach(ch, &h->heap, area_heap_bytes(&ch->cfg),
+                        writer ? BTL_PEER_WRITES : BTL_PEER_READS, &ch->heap_remote, err);
     if (rc == 0 && !writer && ch->cfg.mode == RPIPE_SYNC_CHANNEL)
-        rc = ch->ops->attach(ch->btl, ch->peer, &h->reverse, area_reverse_bytes(&ch->cfg),
-                             BTL_PEER_WRITES, &ch->reverse_remote, err);
+        rc = end_attach(ch, &h->reverse, area_reverse_bytes(&ch->cfg), BTL_PEER_WRITES,
+                        &ch->reverse_remote, err);
     if (rc != 0 || !writer)
         return rc;
-    rc = ch->ops->attach(ch->btl, ch->peer, &h->ring, ring_area_bytes(ch->cfg.slots),
-                         BTL_PEER_WRITES, &ch->ring_remote, err);
+    rc = end_attach(ch, &h->ring, ring_area_bytes(ch->cfg.slots), BTL_PEER_WRITES, &ch->ring_remote,
+                    err);
     if (rc == 0)
-        rc = ch->ops->attach(ch->btl, ch->peer, &h->credit, area_credit_bytes(&ch->cfg),
-                             BTL_PEER_READS, &ch->credit_remote, err);
+        rc = end_attach(ch, &h->credit, area_credit_bytes(&ch->cfg), BTL_PEER_READS,
+                        &ch->credit_remote, err);
     return rc;
 }
 

@@ -16,6 +16,7 @@
  */
 #include "rpipe/grow/grow.h"
 
+#include "rpipe/end/attach.h"
 #include "rpipe/end/config.h"
 #include "rpipe/end/connector.h"
 #include "rpipe/end/debug_check.h"
@@ -145,8 +146,7 @@ static int grow_reach_segment(struct rch *ch, struct grown *s, const struct btl_
     int rc = 0;
 
     if (s->remote.mapping == NULL)
-        rc = ch->ops->attach(ch->btl, ch->peer, key, grow_chunk_bytes(ch, bytes), access,
-                             &s->remote, err);
+        rc = end_attach(ch, key, grow_chunk_bytes(ch, bytes), access, &s->remote, err);
     if (rc == 0)
         rc = ch->path->reach(ch, &s->remote, grow_chunk_bytes(ch, bytes), &s->mirror, &base, err);
     if (rc == 0)

@@ -249,7 +249,7 @@ int sim_attach(struct btl *btl, int peer, const struct btl_key *key, size_t byte
         rc = 0;
     if (rc == 0) {
         p->attached++;
-        *remote = (struct btl_remote){NULL, bytes, p, *key};
+        *remote = (struct btl_remote){NULL, bytes, p, *key, false};
         if (btl->defect == DEFECT_STALE_GET && p->stale == NULL &&
             (p->stale = malloc(p->bytes)) != NULL)
             memcpy(p->stale, p->base, p->bytes);
