@@ -32,10 +32,16 @@ lib_libutil_la_SOURCES = \
 	lib/util/module.c \
 	lib/util/module.h \
 	lib/util/proc.h \
+	lib/util/received_fd.c \
+	lib/util/received_fd.h \
+	lib/util/received_socket.c \
+	lib/util/received_socket.h \
 	lib/util/settings.c \
 	lib/util/settings.h \
 	lib/util/sized.h \
 	lib/util/text.h \
+	lib/util/thread.c \
+	lib/util/thread.h \
 	lib/util/thread_id.h
 
 lib_liballoc_la_SOURCES = \

@@ -56,6 +56,7 @@ unit_tests = \
 	test/unit/test_region_tag \
 	test/unit/test_rfree_queues \
 	test/unit/test_region_threads \
+	test/unit/test_received_fd \
 	test/unit/test_report \
 	test/unit/test_scatter \
 	test/unit/test_send \
@@ -119,6 +120,7 @@ test_unit_test_startup_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_errors_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_holding_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_strings_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_received_fd_LDADD = lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_slab_LDADD = lib/libslab.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_tag_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_thread_errors_LDADD = $(public) $(CMOCKA_LIBS)
@@ -153,6 +155,7 @@ test_unit_fake_btl_la_LDFLAGS = $(module_flags) -rpath /nowhere
 noinst_HEADERS = \
 	test/faults/sandbox.h \
 	test/lib/job.h \
+	test/lib/lingering.h \
 	test/faults/failing_calls.h \
 	test/faults/scenario.h \
 	test/faults/scenario_ends.h \
