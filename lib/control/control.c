@@ -128,17 +128,21 @@ failed:
     return result;
 }
 
-void control_stop(int64_t deadline)
+int control_stop(int64_t sent_by, int64_t ended_by, struct error *err)
 {
     if (!control_running() || control_on_service_thread())
-        return;
+        return 0;
     pthread_mutex_lock(&control.lock);
-    control.stop_deadline = deadline;
+    control.stop_deadline = sent_by;
     control.stopping = true;
     control.asleep = false;
     pthread_mutex_unlock(&control.lock);
     state_wake();
-    pthread_join(control.thread, NULL);
+    if (thread_join(&control.thread, ended_by) != 0)
+        return error_set(err, -ETIMEDOUT,
+                         "the thread \"%s\" of the control network has not ended in time; it is "
+                         "%s. What it uses stays allocated",
+                         control.thread.name, thread_doing(&control.thread));
     watch_forget();
     pthread_mutex_lock(&control.lock);
     atomic_store_explicit(&control.running, false, memory_order_release);
@@ -146,6 +150,7 @@ void control_stop(int64_t deadline)
     collect_stop();
     control_close_all();
     state_free_peers();
+    return 0;
 }
 
 void control_forked(void)

@@ -35,9 +35,10 @@
 /* After job_open(): opens the sockets, publishes the card (job_publish), starts the service
  * thread. */
 int control_start(const struct control_hooks *hooks, int64_t deadline, struct error *err);
-/* Sends what is queued (until the deadline), a FIN to every peer, ends the thread, closes
- * everything. */
-void control_stop(int64_t deadline);
+/* Sends what is queued (until `sent_by`), a FIN to every peer, ends the thread, closes everything.
+ * 0; -ETIMEDOUT and a message: the thread has not ended by `ended_by`, and nothing that it may use
+ * can be released. */
+int control_stop(int64_t sent_by, int64_t ended_by, struct error *err);
 /* In the child of a fork: closes the sockets. Takes no lock, waits for no thread. */
 void control_forked(void);
 

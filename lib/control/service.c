@@ -23,14 +23,12 @@
 
 #include <errno.h>
 #include <linux/sockios.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define STACK_BYTES (256u << 10)
 #define EVENTS 64
 #define TICK_NS (25 * NS_PER_MS)
 #define UNACKNOWLEDGED_MS 500 /* for the acknowledgement of what TCP has taken, at the end */
@@ -313,10 +311,12 @@ static void service_wait(void)
     control.asleep = !service_anything_ready();
     timeout = control.asleep ? service_turn_timeout() : 0;
     pthread_mutex_unlock(&control.lock);
+    thread_does(&control.thread, "waiting for messages");
     n = epoll_wait(control.epoll, events, EVENTS, timeout);
     pthread_mutex_lock(&control.lock);
     control.asleep = false;
     pthread_mutex_unlock(&control.lock);
+    thread_does(&control.thread, "receiving what has come");
     for (i = 0; i < n; i++)
         service_event_dispatch(events[i].data.ptr, events[i].events);
 }
@@ -332,7 +332,7 @@ static void service_tick(void)
         control.hooks.tick();
 }
 
-static void *service_main(void *unused)
+static void service_main(void *unused)
 {
     (void)unused;
     RPIPE_FAILPOINT("service: begun");
@@ -341,22 +341,25 @@ static void *service_main(void *unused)
     RPIPE_FAILPOINT("service: liveness word held");
     do {
         service_wait();
+        thread_does(&control.thread, "sending messages");
         service_send_exiting();
         service_serve_ready();
+        thread_does(&control.thread, "checking peers and deadlines");
         service_tick();
         if (atomic_exchange_explicit(&control.check_liveness, false, memory_order_relaxed))
             peer_end_check_liveness();
         if (control.timer != NO_TIME && clock_now() >= control.timer)
             service_timers_run();
+        thread_does(&control.thread, "driving a network");
         watch_run();
         service_free_closed();
     } while (!service_stop_step());
     RPIPE_FAILPOINT("rexit: before the sockets are closed");
+    thread_does(&control.thread, "closing its connections");
     service_drop_all(&control.greeting);
     service_drop_all(&control.open);
     service_free_closed();
     liveness_release();
-    return NULL;
 }
 
 /* ---- start ---- */
@@ -388,24 +391,15 @@ int service_open(struct error *err)
 
 int service_start(struct error *err)
 {
-    pthread_attr_t attributes;
-    sigset_t all, before;
     int error;
 
     dispatch_start();
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the application's */
-    error = pthread_create(&control.thread, &attributes, service_main, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
+    error = thread_start(&control.thread, "rmalloc", service_main, NULL);
     if (error != 0) {
         error_note(err, "the service thread cannot be started: %s%s", strerror(error),
                    limit_of(error));
         return error == EAGAIN ? -ENOMEM : -error; /* -EAGAIN would be R_PENDING */
     }
-    pthread_setname_np(control.thread, "rmalloc");
     return 0;
 }
 

@@ -31,6 +31,7 @@
 #include "control/connection.h"
 #include "control/hooks.h"
 #include "control/liveness.h"
+#include "util/thread.h"
 
 #include <pthread.h>
 
@@ -103,7 +104,7 @@ struct control {
     struct peer *peers; /* the ranks of the job */
     struct control_hooks hooks;
     struct control_lane_hooks lanes;
-    pthread_t thread;
+    struct thread thread;
     int epoll, wake, unix_listener, tcp_listener;
 
     struct link greeting, open, closed; /* S: connections, by state */

@@ -11,6 +11,7 @@
 #include "bootstrap/job.h"
 #include "control/control.h"
 #include "util/log.h"
+#include "util/received_fd.h"
 #include "util/settings.h"
 
 #include <setjmp.h>
@@ -118,7 +119,13 @@ static inline void rank_start(const struct control_hooks *hooks)
 
 static inline void rank_stop(void)
 {
-    control_stop(deadline_in_ms(LIMIT_MS));
+    struct error err = {""};
+
+    if (control_stop(deadline_in_ms(LIMIT_MS), deadline_in_ms(LIMIT_MS), &err) != 0 ||
+        received_fds_stop(deadline_in_ms(LIMIT_MS)) != 0) {
+        fprintf(stderr, "rank_stop: %s\n", err.text);
+        _exit(1);
+    }
     job_close();
 }
 

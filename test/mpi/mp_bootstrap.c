@@ -184,7 +184,7 @@ int main(int argc, char **argv)
     together();
     REQUIRE(atomic_load(&died) == 0);
     REQUIRE(collect_leave(deadline_in_ms(LIMIT_MS), &(struct error){""}) == 0);
-    control_stop(deadline_in_ms(LIMIT_MS));
+    REQUIRE(control_stop(deadline_in_ms(LIMIT_MS), deadline_in_ms(LIMIT_MS), &err) == 0);
     REQUIRE(atomic_load(&died) == 0 && atomic_load(&left) <= size - 1 &&
             atomic_load(&arrived) == MESSAGES * size);
     job_close();

@@ -77,7 +77,7 @@ int main(void)
     }
     REQUIRE(collect_leave(limit, &(struct error){""}) == 0);
     REQUIRE(control_peer_state(size - 1) == -ECONNRESET);
-    control_stop(limit); /* after which no hook runs */
+    REQUIRE(control_stop(limit, limit, &err) == 0); /* after which no hook runs */
     REQUIRE(atomic_load(&died) == 1);
     job_close();
     if (rank == 0)

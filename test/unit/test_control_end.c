@@ -41,6 +41,39 @@ static void a_rank_without_messages_sends_its_close(int rank, int size)
     rank_stop();
 }
 
+static _Atomic bool message_may_return;
+
+static void on_message_that_waits(int from, uint32_t type, const void *body, size_t bytes,
+                                  const int *fds, int nfds)
+{
+    (void)from, (void)type, (void)body, (void)bytes, (void)fds, (void)nfds;
+    atomic_fetch_add(&arrived, 1);
+    while (!atomic_load(&message_may_return))
+        usleep(1000);
+}
+
+/* The service thread does not return from a call: the end of the rank waits until its deadline, and names what the thread does. */
+static void a_thread_that_stays_is_named(int rank, int size)
+{
+    static const struct control_hooks waiting = {
+        .message = on_message_that_waits, .peer_gone = on_gone, .tick = on_tick};
+    struct error err = {""};
+    int64_t since;
+
+    (void)size;
+    rank_start(&waiting);
+    REQUIRE(control_post(rank, NOTE, "12345678", 8, NULL, 0) == 0);
+    AWAIT(atomic_load(&arrived) == 1);
+    since = clock_now();
+    REQUIRE(control_stop(DEADLINE_NOW, deadline_in_ms(50), &err) == -ETIMEDOUT);
+    REQUIRE(clock_now() - since < 5 * NS_PER_S);
+    REQUIRE(strstr(err.text, "\"rmalloc\"") != NULL &&
+                strstr(err.text, "handling a message") != NULL,
+            "%s", err.text);
+    atomic_store(&message_may_return, true);
+    rank_stop();
+}
+
 static int way_to_die;
 
 static void rank_dies(int rank, int size)
@@ -248,6 +281,7 @@ int main(void)
         BOTH(test_an_unreachable_rank_is_lost),
         BOTH(test_a_stopped_rank_is_not_dead),
         RANKS_BOTH(2, child_of_a_fork_has_no_rank),
+        RANKS_OVER("unix", 1, a_thread_that_stays_is_named),
     };
 
     return cmocka_run_group_tests_name("ends of control network", tests, NULL, NULL);

@@ -27,6 +27,7 @@
 #include "sync/wait.h"
 #include "util/log.h"
 #include "util/module.h"
+#include "util/received_fd.h"
 #include "util/settings.h"
 #include "util/failpoint.h"
 
@@ -36,6 +37,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define SEND_MS 1000 /* rexit: until what is queued has been sent */
+#define JOIN_MS 1000 /* and then until a thread of the library has ended, at least */
 
 static pthread_mutex_t rpipe_job_lock =
     PTHREAD_MUTEX_INITIALIZER;   /* one rinit or rexit at a time */
@@ -319,11 +323,35 @@ static int rpipe_job_end_calls(int64_t deadline)
     return 0;
 }
 
+/* Ends the threads of the library, then releases what they have used. */
+static int rpipe_job_stop(int64_t deadline)
+{
+    struct error err = {""};
+    int64_t soon = deadline_in_ms(SEND_MS), late = deadline_in_ms(SEND_MS + JOIN_MS);
+    int rc, stuck;
+
+    rc = control_stop(soon < deadline ? soon : deadline, late > deadline ? late : deadline, &err);
+    if (rc != 0)
+        return call_error(NULL, rc, "%s", err.text);
+    RPIPE_FAILPOINT("rexit: service thread ended");
+    end_release_all();
+    btl_stop();
+    job_close();
+    stuck = received_fds_stop(deadline_in_ms(JOIN_MS));
+    if (stuck == 0)
+        module_unpin();
+    else
+        log_warn("rexit: %d descriptors that other processes have passed cannot be closed; the "
+                 "threads that close them (rmalloc-close) stay",
+                 stuck);
+    return 0;
+}
+
 static int rpipe_job_leave(void)
 {
     int64_t deadline = deadline_in_ms((int)setting_number(SET_TIMEOUT_MS));
     struct error missing = {""};
-    int rc;
+    int rc, stopped;
 
     rc = rpipe_job_end_calls(deadline);
     if (rc != 0)
@@ -352,15 +380,8 @@ static int rpipe_job_leave(void)
     job_state_set(JOB_LEFT);
     report_finish((int)job_rank(), (int)job_size());
     publish_stop();
-    control_stop(deadline_in_ms(1000) < deadline || deadline == DEADLINE_NEVER
-                     ? deadline_in_ms(1000)
-                     : deadline);
-    RPIPE_FAILPOINT("rexit: service thread ended");
-    end_release_all();
-    btl_stop();
-    job_close();
-    module_unpin();
-    return rc;
+    stopped = rpipe_job_stop(deadline);
+    return rc != 0 ? rc : stopped;
 }
 
 static int rpipe_job_exit(void)
