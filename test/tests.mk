@@ -26,6 +26,7 @@ whole_scripts = \
 	test/second_try \
 	test/observe \
 	test/python \
+	test/received \
 	test/spack \
 	test/tarball \
 	test/tools \

@@ -19,7 +19,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 struct entry {
     const char *name;
@@ -308,7 +307,7 @@ int btl_choose(int peer, const char *wanted, const struct btl_ops **ops, struct 
 void btl_message(int peer, const void *body, size_t bytes, const int *fds, int nfds)
 {
     struct error err = {""};
-    int i, rc;
+    int rc;
 
     pthread_mutex_lock(&btl_lock);
     rc = btl_open_entry(&btl_table[0], &err);
@@ -319,8 +318,6 @@ void btl_message(int peer, const void *body, size_t bytes, const int *fds, int n
     }
     log_warn("backend %s: a message of rank %d is discarded: %s", btl_table[0].name, peer,
              err.text);
-    for (i = 0; i < nfds; i++)
-        close(fds[i]);
 }
 
 void btl_peer_gone(int peer)

@@ -260,8 +260,8 @@ struct btl_ops {
     /* Whether this peer can be reached: 0, or -errno and the reason. */
     int (*reach)(struct btl *btl, int peer, struct error *err);
     /*
-     * A message of the same backend at a peer (send_to_peer there); the callee closes the
-     * descriptors. Called by the service thread. NULL: this backend receives no messages.
+     * A message of the same backend at a peer (send_to_peer there). The descriptors stay the
+     * caller's: what is kept is a duplicate, and of memory (util/received_fd.h). Called by the service thread. NULL: this backend receives no messages.
      */
     void (*message)(struct btl *btl, int peer, const void *body, size_t bytes, const int *fds,
                     int nfds);
@@ -376,7 +376,7 @@ void btl_forked(void);
  */
 int btl_choose(int peer, const char *wanted, const struct btl_ops **ops, struct btl **btl,
                struct error *err);
-/* A message of a backend at a peer has arrived. Takes over the descriptors. */
+/* A message of a backend at a peer has arrived. The descriptors stay the caller's. */
 void btl_message(int peer, const void *body, size_t bytes, const int *fds, int nfds);
 /* A peer has ended: calls peer_gone of every open backend. */
 void btl_peer_gone(int peer);

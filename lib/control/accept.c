@@ -7,6 +7,8 @@
 #include "control/state.h"
 #include "util/clock.h"
 #include "util/fork_fds.h"
+#include "util/received_fd.h"
+#include "util/received_socket.h"
 #include "util/settings.h"
 
 #include <errno.h>
@@ -28,6 +30,13 @@ void accept_watch_listeners(bool on)
         state_epoll(control.unix_listener, &watch_unix, on, false, true);
     if (control.tcp_listener >= 0)
         state_epoll(control.tcp_listener, &watch_tcp, on, false, true);
+}
+
+/* A listener stays readable: the loop would spin. */
+static void accept_rest(void)
+{
+    accept_watch_listeners(false);
+    state_timer(deadline_in_ms(ACCEPT_RETRY_MS));
 }
 
 /* Evicts the oldest unauthenticated connection. */
@@ -88,19 +97,25 @@ void accept_connections(int listener, bool is_unix)
     int i;
 
     for (i = 0; i < ACCEPT_AT_ONCE; i++) {
+        if (is_unix && received_fds_crowded()) {
+            state_warn("incoming connections have to wait: more than a quarter of the descriptors "
+                       "of this process (see ulimit -n) are of other processes and cannot be "
+                       "closed at once");
+            accept_rest();
+            return;
+        }
         c = accept_one(listener, is_unix);
         if (c == NULL &&
             (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
             state_warn("an incoming connection has to wait: %s", strerror(errno));
-            accept_watch_listeners(false); /* a listener stays readable: the loop would spin */
-            state_timer(deadline_in_ms(ACCEPT_RETRY_MS));
+            accept_rest();
         }
         if (c == NULL)
             return;
         /* the name of the socket is no secret: /proc/net/unix shows it to all users */
         if (is_unix && !endpoint_same_user(c->fd, &pid)) {
             state_warn("a connection was refused: it is of another user (SO_PEERCRED)");
-            close(c->fd);
+            connection_close(c);
             connection_free(c);
             continue;
         }

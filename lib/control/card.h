@@ -22,8 +22,8 @@
 #define COOKIE_BYTES 16
 #define PROCESS_ID_BYTES 16
 /* Versions of the control network that this build has. */
-#define CONTROL_VERSION_OLDEST 2
-#define CONTROL_VERSION_NEWEST 2
+#define CONTROL_VERSION_OLDEST 3
+#define CONTROL_VERSION_NEWEST 3
 /* Bits of `features`. */
 #define CONTROL_FEATURE_EXITING UINT64_C(1) /* receives WIRE_EXITING */
 #define CONTROL_FEATURES CONTROL_FEATURE_EXITING

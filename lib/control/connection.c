@@ -9,6 +9,8 @@
 #include "control/connection.h"
 
 #include "util/fork_fds.h"
+#include "util/received_fd.h"
+#include "util/received_socket.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -21,6 +23,8 @@
 #define BUFFER_FIRST 4096 /* enough for a greeting, and for most of what follows */
 #define BUFFER_READ 32768 /* bytes that an open connection asks for at once */
 #define BATCH 64          /* messages per sendmsg(2) */
+/* descriptors that are no memory, which a peer may send while too many wait to be closed */
+#define CROWDING_MOST 16
 
 union fd_space { /* of ancillary data, aligned */
     struct cmsghdr head;
@@ -32,7 +36,7 @@ static void connection_close_fds(int *fds, int *nfds)
     int i;
 
     for (i = 0; i < *nfds; i++)
-        fork_fds_close(fds[i]);
+        received_fd_close(fds[i]);
     *nfds = 0;
 }
 
@@ -67,7 +71,10 @@ void connection_close(struct connection *c)
     list_init(&c->outbox);
     c->sent = 0;
     connection_close_fds(c->fds, &c->nfds);
-    fork_fds_close(c->fd);
+    if (c->is_unix)
+        received_socket_close(c->fd);
+    else
+        fork_fds_close(c->fd);
     c->fd = -1;
     c->state = CONNECTION_CLOSED;
 }
@@ -119,9 +126,9 @@ static void connection_batch_sent(struct connection *c, size_t bytes, uint64_t *
         }
         bytes -= left;
         c->sent = 0;
+        *sent_messages += m->posted;
         list_remove(&m->link);
         message_free(m);
-        (*sent_messages)++;
     }
 }
 
@@ -201,61 +208,68 @@ static int connection_buffer_reserve(struct connection *c)
 }
 
 /* Takes the descriptors that came with a read. False: more than a peer may send. */
-static bool connection_take_fds(struct connection *c, struct msghdr *header)
+static bool connection_take_fds(struct connection *c, const struct received *received)
 {
     const int capacity = (int)(sizeof(c->fds) / sizeof(c->fds[0]));
-    struct cmsghdr *at;
-    bool fits = true;
+    bool fits = received->nfds <= CONTROL_FDS_MAX;
+    int i;
 
-    for (at = CMSG_FIRSTHDR(header); at != NULL; at = CMSG_NXTHDR(header, at)) {
-        size_t count, i;
+    for (i = 0; i < received->nfds; i++) {
+        int fd = received->fds[i];
 
-        if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS)
-            continue;
-        count = (at->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (i = 0; i < count; i++) {
-            int fd;
-
-            memcpy(&fd, CMSG_DATA(at) + i * sizeof(int), sizeof(int));
-            fork_fds_add(fd);
-            if (c->nfds < capacity)
-                c->fds[c->nfds++] = fd;
-            else
-                fits = false, fork_fds_close(fd);
-        }
+        if (received_fd_is_memory(fd))
+            fork_fds_add(fd); /* what else it may be, the child of a fork must not close either */
+        else if (received_fds_crowded())
+            c->crowding++;
+        if (fits && c->nfds < capacity)
+            c->fds[c->nfds++] = fd;
+        else
+            fits = false, received_fd_close(fd);
     }
     return fits;
 }
 
-ssize_t connection_receive(struct connection *c, struct error *err)
+static ssize_t connection_receive_unix(struct connection *c, struct error *err)
 {
-    union fd_space space;
-    struct iovec iov;
-    struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
-    int before;
+    struct received received;
+    int rc = received_receive(c->fd, c->buffer + c->end, c->capacity - c->end, &received);
+
+    if (rc == -EPROTO)
+        return error_set(err, -EPROTO,
+                         "it sent descriptors that cannot be closed at once, and for which this "
+                         "process has no numbers (see ulimit -n)");
+    if (rc < 0)
+        return error_set(err, rc, "its connection broke: %s", strerror(-rc));
+    if (!connection_take_fds(c, &received))
+        return error_set(err, -EPROTO, "it sent more than %d descriptors at once", CONTROL_FDS_MAX);
+    if (c->crowding > CROWDING_MOST)
+        return error_set(err, -EPROTO,
+                         "it sent %d descriptors that are no memory, while more than a quarter of "
+                         "the descriptors of this process (see ulimit -n) wait to be closed",
+                         c->crowding);
+    c->truncated = c->truncated || received.truncated; /* RLIMIT_NOFILE */
+    c->end += received.bytes;
+    return (ssize_t)received.bytes;
+}
+
+static ssize_t connection_receive_tcp(struct connection *c, struct error *err)
+{
     ssize_t n;
 
-    if (connection_buffer_reserve(c) != 0)
-        return error_set(err, -ENOMEM, "no memory to receive its messages");
-    iov.iov_base = c->buffer + c->end;
-    iov.iov_len = c->capacity - c->end;
-    if (c->is_unix) {
-        header.msg_control = space.bytes;
-        header.msg_controllen = sizeof(space.bytes);
-    }
     do {
-        n = recvmsg(c->fd, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+        n = recv(c->fd, c->buffer + c->end, c->capacity - c->end, MSG_DONTWAIT);
     } while (n < 0 && errno == EINTR);
     if (n < 0)
         return error_set(err, -errno, "its connection broke: %s", strerror(errno));
-    before = c->nfds;
-    if (!connection_take_fds(c, &header) ||
-        ((header.msg_flags & MSG_CTRUNC) != 0 && c->nfds - before >= CONTROL_FDS_MAX))
-        return error_set(err, -EPROTO, "it sent more than %d descriptors at once", CONTROL_FDS_MAX);
-    if ((header.msg_flags & MSG_CTRUNC) != 0)
-        c->truncated = true; /* this process has no descriptors left (RLIMIT_NOFILE) */
     c->end += (size_t)n;
     return n;
+}
+
+ssize_t connection_receive(struct connection *c, struct error *err)
+{
+    if (connection_buffer_reserve(c) != 0)
+        return error_set(err, -ENOMEM, "no memory to receive its messages");
+    return c->is_unix ? connection_receive_unix(c, err) : connection_receive_tcp(c, err);
 }
 
 int connection_frame(struct connection *c, const struct wire_frame **frame, const void **body,
@@ -298,7 +312,7 @@ void connection_consume(struct connection *c, const struct wire_frame *frame)
     int taken = frame->nfds, i;
 
     for (i = 0; i < taken; i++)
-        fork_fds_close(c->fds[i]); /* -1 where the receiver has taken it */
+        received_fd_close(c->fds[i]); /* -1 where the receiver has taken it */
     memmove(c->fds, c->fds + taken, sizeof(int) * (size_t)(c->nfds - taken));
     c->nfds -= taken;
     c->begin += wire_frame_bytes(frame);

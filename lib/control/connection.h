@@ -33,9 +33,11 @@ struct connection {
     int fd;
     enum connection_state state;
     bool is_unix, outgoing;
-    bool used;        /* a frame has come after the greeting */
+    bool used;        /* a frame has come after greeting and page */
+    bool paged;       /* the PAGE has come */
     bool wants_write; /* epoll reports when the socket takes more */
     bool truncated;   /* descriptors have come for which this process had no number */
+    int crowding;     /* descriptors that have come while too many waited to be closed */
     bool paused;      /* there was no memory for a frame: reading continues later, see receive.c */
     bool unwatched;   /* paused, and epoll has had no memory for it yet */
     int peer;         /* -1 before the greeting */

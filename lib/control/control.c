@@ -10,6 +10,8 @@
 #include "util/failpoint.h"
 #include "util/fork_fds.h"
 #include "util/membarrier.h"
+#include "util/received_fd.h"
+#include "util/received_socket.h"
 #include "util/settings.h"
 
 #include <arpa/inet.h>
@@ -64,7 +66,7 @@ static int control_count_local(void)
 
 static void control_close_all(void)
 {
-    fork_fds_close(control.unix_listener);
+    received_socket_close(control.unix_listener);
     fork_fds_close(control.tcp_listener);
     fork_fds_close(control.wake);
     fork_fds_close(control.epoll);
@@ -155,6 +157,7 @@ int control_stop(int64_t sent_by, int64_t ended_by, struct error *err)
 
 void control_forked(void)
 {
+    received_fds_forked();
     if (!control_running())
         return;
     atomic_store_explicit(&control.running, false, memory_order_release);

@@ -10,9 +10,9 @@
 #include "util/failpoint.h"
 #include "util/fork_fds.h"
 #include "util/log.h"
+#include "util/received_fd.h"
 
 #include <errno.h>
-#include <unistd.h>
 
 /* For memory for a message of this rank to itself. */
 #define SELF_ATTEMPTS 500
@@ -42,7 +42,7 @@ static int dispatch_deliver(int from, uint32_t type, const void *body, size_t by
         return 0;
     }
     for (i = 0; i < nfds; i++)
-        close(fds[i]);
+        received_fd_close(fds[i]);
     return type >= WIRE_CHUNK && type <= WIRE_LEAVE ? control.lanes.message(from, type, body, bytes)
                                                     : 0;
 }
@@ -50,12 +50,15 @@ static int dispatch_deliver(int from, uint32_t type, const void *body, size_t by
 static int dispatch_of_peer(struct connection *c, const struct wire_frame *frame, const void *body)
 {
     int fds[CONTROL_FDS_MAX];
+    const bool page_first = c->is_unix && !c->outgoing && !c->paged;
     bool allowed = frame->type == WIRE_FIN || frame->type == WIRE_EXITING ||
                    (!c->outgoing && (frame->type == WIRE_PING || frame->type >= WIRE_CHUNK));
     int rc;
 
+    if (page_first && frame->type == WIRE_PAGE && frame->nfds == 1)
+        return greeting_page(c);
     c->used = true;
-    if (!allowed ||
+    if (!allowed || page_first ||
         (frame->type < CONTROL_TYPE_USER && (frame->nfds > 0 || frame->type > WIRE_EXITING))) {
         struct error err = {""};
 

@@ -4,6 +4,7 @@
 
 #include "util/fork_fds.h"
 #include "util/limit.h"
+#include "util/received_socket.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -61,6 +62,8 @@ int endpoint_listen_unix(struct card *card, struct error *err)
     }
     length = endpoint_unix_address(name, bytes, &address);
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0) /* until a connection is authenticated, see greeting.c */
+        (void)received_refuse(fd, true);
     if (fd < 0 || bind(fd, (struct sockaddr *)&address, length) != 0 || listen(fd, BACKLOG) != 0)
         goto failed;
     card->unix_bytes = (uint8_t)bytes;
@@ -208,6 +211,8 @@ static int endpoint_dial(int family, const struct sockaddr *address, socklen_t l
 
     if (fd < 0)
         return -errno;
+    if (family == AF_UNIX) /* until it is clear which process listens, see peer_dial.c */
+        (void)received_refuse(fd, true);
     *done = connect(fd, address, length) == 0;
     if (*done || errno == EINPROGRESS) {
         fork_fds_add(fd);

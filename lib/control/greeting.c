@@ -6,20 +6,28 @@
 #include "control/lane.h"
 #include "control/liveness.h"
 #include "control/peer_card.h"
+#include "control/peer_end.h"
 #include "control/peer_loss.h"
 #include "control/peer_send.h"
 #include "control/state.h"
 #include "util/clock.h"
 #include "util/failpoint.h"
 #include "util/log.h"
+#include "util/received_socket.h"
 
 #include <errno.h>
 #include <string.h>
 
 #define CARD_MS 500
 
-/* The liveness page goes along without a duplicate of its descriptor: the peer would wait for a
- * greeting that could not be sent because no number was left. */
+/* The page goes along without a duplicate of its descriptor: the peer would wait for a frame that
+ * could not be sent because no number was left. */
+static void greeting_add_page(const struct connection *c, struct message *m)
+{
+    if (c->is_unix)
+        message_lend(m, liveness_fd());
+}
+
 bool greeting_send(struct connection *c, uint32_t type, uint32_t to, const uint8_t *cookie)
 {
     struct wire_hello hello = {.bytes = sizeof(hello),
@@ -39,8 +47,22 @@ bool greeting_send(struct connection *c, uint32_t type, uint32_t to, const uint8
     m = message_new(type, &hello, sizeof(hello), NULL, 0);
     if (m == NULL)
         return false;
-    if (c->is_unix)
-        message_lend(m, liveness_fd());
+    m->posted = false;
+    if (type == WIRE_WELCOME)
+        greeting_add_page(c, m);
+    connection_queue(c, m);
+    return true;
+}
+
+/* Before every message of this process: a peer that has one has the page. */
+static bool greeting_send_page(struct connection *c)
+{
+    struct message *m = message_new(WIRE_PAGE, NULL, 0, NULL, 0);
+
+    if (m == NULL)
+        return false;
+    m->posted = false;
+    greeting_add_page(c, m);
     connection_queue(c, m);
     return true;
 }
@@ -60,6 +82,7 @@ static void greeting_done(struct connection *c)
 static int greeting_check(const struct connection *c, const struct wire_frame *frame,
                           const void *body, struct wire_hello *hello, struct error *err)
 {
+    const unsigned pages = c->is_unix && c->outgoing;
     int version, lane;
 
     if (layout_read(hello, sizeof(*hello), body, frame->body_bytes, WIRE_HELLO_LEAST) != 0 ||
@@ -73,9 +96,9 @@ static int greeting_check(const struct connection *c, const struct wire_frame *f
                             control_peer_name((int)hello->from), err);
     if (version < 0)
         return version;
-    if (frame->nfds != (c->is_unix ? 1u : 0u))
+    if (frame->nfds != pages)
         return error_set(err, -EPROTO, "its greeting came with %u descriptors, not %u", frame->nfds,
-                         c->is_unix ? 1u : 0u);
+                         pages);
     for (lane = 0; lane < WIRE_LANES; lane++) {
         if (hello->window[lane] < LANE_WINDOW_LEAST)
             return error_set(err, -EPROTO, "its window of lane %d is %u bytes, less than %u", lane,
@@ -90,24 +113,41 @@ static bool greeting_fits_card(const struct wire_hello *hello, const struct card
     return memcmp(hello->process_id, card->process_id, PROCESS_ID_BYTES) == 0;
 }
 
-/* The first greeting of a peer brings its liveness page, in either direction. */
-static int greeting_accept(struct peer *p, const struct connection *c,
-                           const struct wire_hello *hello, int version, struct error *err)
+/* The first page of a peer that comes, in either direction. */
+static int greeting_take_page(struct peer *p, const struct connection *c, struct error *err)
 {
     const _Atomic uint32_t *word = NULL;
-    int result, lane;
+    int result;
 
     /* Where no number was left for its descriptor, the end of the peer's sockets reports its
      * death. */
-    if (c->is_unix && c->fds[0] >= 0 &&
-        atomic_load_explicit(&p->liveness, memory_order_relaxed) == NULL) {
-        result = liveness_map(c->fds[0], &word, err);
-        if (result != 0)
-            return result;
-        /* release: the mapping, for control_liveness() */
-        atomic_store_explicit(&p->liveness, word, memory_order_release);
-        list_append(&control.alive, &p->alive);
-    }
+    if (!c->is_unix || c->fds[0] < 0 ||
+        atomic_load_explicit(&p->liveness, memory_order_relaxed) != NULL)
+        return 0;
+    result = liveness_map(c->fds[0], &word, err);
+    if (result != 0)
+        return result;
+    /* release: the mapping, for control_liveness() */
+    atomic_store_explicit(&p->liveness, word, memory_order_release);
+    list_append(&control.alive, &p->alive);
+    return 0;
+}
+
+int greeting_page(struct connection *c)
+{
+    struct error err = {""};
+    int rc = greeting_take_page(state_peer(c->peer), c, &err);
+
+    c->paged = rc == 0;
+    if (rc != 0 && rc != -ENOMEM)
+        control_cut_off(c->peer, err.text);
+    return rc == -ENOMEM ? rc : 0;
+}
+
+static void greeting_accept(struct peer *p, const struct wire_hello *hello, int version)
+{
+    int lane;
+
     atomic_store_explicit(&p->membarrier, (hello->flags & WIRE_HAS_MEMBARRIER) != 0,
                           memory_order_relaxed);
     p->version = version;
@@ -118,7 +158,6 @@ static int greeting_accept(struct peer *p, const struct connection *c,
     for (lane = 0; lane < WIRE_LANES; lane++)
         atomic_store_explicit(&p->window[lane], hello->window[lane], memory_order_relaxed);
     control.lanes.peer_changed(peer_number(p));
-    return 0;
 }
 
 /*
@@ -147,6 +186,8 @@ static void greeting_welcome_peer(struct connection *c, struct peer *p)
         state_drop(p->in);
     p->in = c;
     c->peer = peer_number(p);
+    if (c->is_unix)
+        (void)received_refuse(c->fd, false); /* before the WELCOME, which the first one follows */
     RPIPE_FAILPOINT("connect: hello received");
     greeting_done(c);
     if (control.fins_sent && p->out == NULL) {
@@ -194,7 +235,7 @@ int greeting_hello(struct connection *c, const struct wire_frame *frame, const v
     struct wire_hello hello;
     const struct card *card;
     struct peer *p;
-    int version, rc;
+    int version;
     bool memory;
 
     if (frame->type != WIRE_HELLO)
@@ -205,11 +246,9 @@ int greeting_hello(struct connection *c, const struct wire_frame *frame, const v
     p = greeting_identify(c, &hello, &card, &memory, &err);
     if (p == NULL)
         return memory ? -ENOMEM : greeting_refuse(c, err.text);
-    rc = greeting_accept(p, c, &hello, version, &err);
-    if (rc != 0)
-        return rc == -ENOMEM ? rc : greeting_refuse(c, err.text);
     if (!greeting_send(c, WIRE_WELCOME, hello.from, card->cookie))
         return -ENOMEM;
+    greeting_accept(p, &hello, version);
     greeting_welcome_peer(c, p);
     return 0;
 }
@@ -241,13 +280,16 @@ int greeting_welcome(struct connection *c, const struct wire_frame *frame, const
         greeting_reject(c, reason.text);
         return 0;
     }
-    rc = greeting_accept(p, c, &hello, version, &err);
+    rc = greeting_take_page(p, c, &err);
+    if (rc == 0 && c->is_unix && !greeting_send_page(c))
+        rc = -ENOMEM;
     if (rc == -ENOMEM)
         return rc;
     if (rc != 0) {
         greeting_reject(c, err.text);
         return 0;
     }
+    greeting_accept(p, &hello, version);
     RPIPE_FAILPOINT("connect: welcome received");
     greeting_done(c);
     if (control.exiting_sent)

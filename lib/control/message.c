@@ -20,6 +20,7 @@ struct message *message_new(uint32_t type, const void *body, size_t bytes, const
     }
     list_init(&m->link);
     m->lent = false;
+    m->posted = true;
     m->frame = (struct wire_frame){.bytes = sizeof(m->frame),
                                    .magic = WIRE_FRAME_MAGIC,
                                    .type = (uint16_t)type,

@@ -13,7 +13,8 @@
 struct message {
     struct link link;
     int nfds;
-    bool lent; /* the descriptor is owned elsewhere: it is not closed with the message */
+    bool posted; /* counted in peer.posted; false: HELLO, WELCOME, PAGE */
+    bool lent;   /* the descriptor is owned elsewhere: it is not closed with the message */
     int fds[CONTROL_FDS_MAX];
     _Alignas(8) struct wire_frame frame;
     uint8_t body[]; /* padded */

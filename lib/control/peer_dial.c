@@ -12,6 +12,7 @@
 #include "util/clock.h"
 #include "util/failpoint.h"
 #include "util/fork_fds.h"
+#include "util/received_socket.h"
 #include "util/settings.h"
 
 #include <errno.h>
@@ -127,7 +128,10 @@ static void peer_dial_begin(struct peer *p, int fd, bool is_unix, bool done)
     struct connection *c = connection_new(fd, is_unix, true);
 
     if (c == NULL || state_epoll(fd, c, done, !done, false) != 0) {
-        fork_fds_close(fd);
+        if (is_unix)
+            received_socket_close(fd);
+        else
+            fork_fds_close(fd);
         if (c != NULL)
             connection_free(c);
         peer_retry_in(p, 50);
@@ -159,10 +163,12 @@ static void peer_dial_to(struct peer *p, const struct card *card, bool is_unix)
         return;
     }
     if (is_unix && !endpoint_same_user(fd, &pid)) { /* before the cookie is shown */
-        fork_fds_close(fd);
+        received_socket_close(fd);
         peer_unreachable(p, true, "a process of another user listens at its Unix socket");
         return;
     }
+    if (is_unix)
+        (void)received_refuse(fd, false); /* the WELCOME brings the liveness page */
     RPIPE_FAILPOINT("connect: socket made");
     peer_dial_begin(p, fd, is_unix, done);
 }

@@ -3,6 +3,7 @@
 #include "control/rendezvous.h"
 
 #include "util/hash.h"
+#include "util/received_fd.h"
 #include "util/settings.h"
 
 #include <errno.h>
@@ -11,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 static pthread_mutex_t rendezvous_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct hash
@@ -216,10 +216,8 @@ int rendezvous_take_fd(struct rendezvous_handshake *handshake)
 void rendezvous_drop_handshake(struct rendezvous *m, struct rendezvous_handshake *handshake)
 {
     size_t count = rendezvous_kept_of(m->peer);
-    int fd = rendezvous_take_fd(handshake);
 
-    if (fd >= 0)
-        close(fd);
+    received_fd_close(rendezvous_take_fd(handshake));
     if (count > 1)
         (void)hash_put(&rendezvous_kept, (uint64_t)m->peer,
                        (void *)(uintptr_t)(count - 1)); /* replaces: cannot fail */

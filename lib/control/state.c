@@ -185,7 +185,8 @@ void state_drop(struct connection *c)
         return;
     if (c->state != CONNECTION_OPEN)
         control.greetings--;
-    /* this ends the watch too: only the child of a fork could have the socket */
+    /* the socket may stay open for a while, see received_socket.h */
+    (void)epoll_ctl(control.epoll, EPOLL_CTL_DEL, c->fd, NULL);
     connection_close(c);
     list_remove(&c->link);
     list_append(&control.closed, &c->link);

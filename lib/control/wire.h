@@ -7,6 +7,8 @@
  * cookie of the rank that it connects to; the other one answers WELCOME, with the cookie of the
  * first. After that the first sends messages; in the other direction there is at most one EXITING
  * and one FIN.
+ * Over a Unix socket WELCOME comes with the liveness page of its sender, and the first frame after
+ * it is PAGE, with that of the other: no descriptor is taken from a process that has not greeted.
  * Numbers are in the byte order of the machine; a peer of the other order fails at the magic.
  *
  * Each structure begins with its length and is read zero-extended (util/layout.h). Both processes
@@ -29,7 +31,8 @@ enum wire_type {
     WIRE_WELCOME,
     WIRE_FIN,  /* the last frame of an orderly exit */
     WIRE_PING, /* no effect but that of a connection: the end of the peer will be noticed */
-    /* 5 to 15 are reserved for peers that connect by name */
+    WIRE_PAGE, /* the liveness page of the process that has connected */
+    /* 6 to 15 are reserved for peers that connect by name */
     WIRE_CHUNK = 16, /* these three belong to collective.c */
     WIRE_ACK,
     WIRE_LEAVE,

@@ -131,7 +131,7 @@ static void greet(int fd, const struct wire_hello *hello, uint32_t type, int lif
     } g = {{.bytes = sizeof(g.frame),
             .magic = WIRE_FRAME_MAGIC,
             .type = (uint16_t)type,
-            .nfds = 1,
+            .nfds = life >= 0,
             .body_bytes = sizeof(*hello)},
            *hello};
     union {
@@ -141,8 +141,8 @@ static void greet(int fd, const struct wire_hello *hello, uint32_t type, int lif
     struct iovec iov = {&g, sizeof(g)};
     struct msghdr header = {.msg_iov = &iov,
                             .msg_iovlen = 1,
-                            .msg_control = space.bytes,
-                            .msg_controllen = sizeof(space.bytes)};
+                            .msg_control = life >= 0 ? space.bytes : NULL,
+                            .msg_controllen = life >= 0 ? sizeof(space.bytes) : 0};
 
     space.head.cmsg_level = SOL_SOCKET;
     space.head.cmsg_type = SCM_RIGHTS;
@@ -169,14 +169,14 @@ void wire_impostor(uint64_t *random)
             .from = random_draw(random) % 8 == 0 ? (uint32_t)draw_number(random) : HONEST,
             .to = random_draw(random) % 8 == 0 ? (uint32_t)draw_number(random) : VICTIM,
             .flags = (uint32_t)random_draw(random)};
-        int life = invalid_memory(random), fd;
+        int life = random_draw(random) % 2 == 0 ? invalid_memory(random) : -1, fd;
         bool done;
 
         memcpy(hello.cookie, card->cookie, COOKIE_BYTES);
         if (friend_card != NULL)
             memcpy(hello.process_id, friend_card->process_id, PROCESS_ID_BYTES);
         fd = endpoint_dial_unix(card, &done);
-        if (fd >= 0 && life >= 0)
+        if (fd >= 0)
             greet(fd, &hello, random_draw(random) % 8 == 0 ? WIRE_WELCOME : WIRE_HELLO, life);
         if (life >= 0)
             close(life);

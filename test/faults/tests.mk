@@ -11,6 +11,7 @@ fault_tests = \
 	test/faults/kill_during_startup \
 	test/faults/byzantine \
 	test/faults/leaks \
+	test/faults/passed_descriptors \
 	test/faults/peer_in_rexit \
 	test/faults/process_exit \
 	test/faults/cleanup_after_kill \
@@ -71,6 +72,8 @@ test_faults_byzantine_SOURCES = \
 	test/lib/job.c \
 	test/faults/random_am.h
 test_faults_leaks_SOURCES = test/faults/leaks.c test/lib/job.c
+test_faults_passed_descriptors_SOURCES = test/faults/passed_descriptors.c test/faults/passed_descriptors_wire.c \
+	test/lib/job.c
 test_faults_process_exit_SOURCES = test/faults/process_exit.c test/lib/job.c
 test_faults_cleanup_after_kill_SOURCES = test/faults/sandbox.c test/faults/cleanup_after_kill.c $(played)
 test_faults_violations_SOURCES = \

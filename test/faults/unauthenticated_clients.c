@@ -407,7 +407,6 @@ static enum answer greet_rightly(const struct door *door, const void *cookie, co
     } g = {.frame = {.bytes = sizeof(struct wire_frame),
                      .magic = WIRE_FRAME_MAGIC,
                      .type = WIRE_HELLO,
-                     .nfds = door->is_unix,
                      .body_bytes = sizeof(struct wire_hello)},
            .hello = {.bytes = sizeof(struct wire_hello),
                      .versions = control_versions(),
@@ -422,7 +421,7 @@ static enum answer greet_rightly(const struct door *door, const void *cookie, co
         return HUNG_UP;
     memcpy(g.hello.cookie, cookie, COOKIE_BYTES);
     memcpy(g.hello.process_id, id, PROCESS_ID_BYTES);
-    say(fd, &g, sizeof(g), door->is_unix);
+    say(fd, &g, sizeof(g), 0);
     answer = answer_of(fd, PATIENCE_MS);
     close(fd);
     return answer;

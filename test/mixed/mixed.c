@@ -97,10 +97,10 @@ static void test_agreement(const char *control)
 
                 EXPECT(r[rank].status == 0, "rank %d: status 0x%x: %s", rank, r[rank].status,
                        r[rank].text);
-                /* versions 2 to 2, and 2 to 3: they use 3 only where both have it */
+                /* versions 3 to 3, and 3 to 4: they use 4 only where both have it */
                 snprintf(expected, sizeof(expected),
-                         "version %d of the control network (it has 2 to %d)",
-                         first == 1 && second == 1 ? 3 : 2, 2 + other);
+                         "version %d of the control network (it has 3 to %d)",
+                         first == 1 && second == 1 ? 4 : 3, 3 + other);
                 EXPECT(strstr(r[rank].text, expected) != NULL, "rank %d: no \"%s\" in: %s", rank,
                        expected, r[rank].text);
             }
@@ -117,7 +117,7 @@ struct protocol {
 };
 
 static const struct protocol protocols[] = {
-    {"control", 2, "has versions ", " of the control network, and this process has ", false, false},
+    {"control", 3, "has versions ", " of the control network, and this process has ", false, false},
     {"bootstrap", 2, "has versions ", " of the bootstrap tcp, and this process has ", false, false},
     {"pipe", 4, "the versions of the protocol are ", " here and ", true, true},
     {"active messages", 2, "has versions ", " of active messages, and this process has ", false,

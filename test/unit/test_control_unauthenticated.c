@@ -11,6 +11,9 @@
 #include "control/card.h"
 #include "control/lane.h"
 #include "control/wire.h"
+#include "test/lib/lingering.h"
+#include "util/received_fd.h"
+#include "util/received_socket.h"
 
 #include <sys/un.h>
 
@@ -215,11 +218,102 @@ static void test_a_peer_that_sends_invalid_data_is_disconnected(void **state)
     unsetenv("ROGUE");
 }
 
+/* ---- descriptors whose close waits ---- */
+
+/*
+ * Rank 1 of the job calls rank 0 as a process that is not in the job does: with a byte, and a descriptor of which it keeps no copy.
+ * As another user, if that is possible, it is sent away at once; as this one, for what it sends.
+ */
+static void call_with_descriptor(const struct card *card, bool other_user, int ready)
+{
+    struct wire_frame noise = {.magic = 1};
+    int other, lingering = lingering_socket(&other), fd, rc;
+
+    if (other_user && (setgid(65534) != 0 || setuid(65534) != 0))
+        _exit(9);
+    fd = client(card, false);
+    rc = pass_descriptor(fd, &noise, sizeof(noise), lingering, 1);
+    if (received_refuse(fd, true)) /* this kernel can, and the test lets it */
+        REQUIRE(rc == -EPERM || rc == -EPIPE, "the descriptor was taken: %d", rc);
+    else
+        REQUIRE(rc == 0 || rc == -EPIPE);
+    if (rc == 0)
+        close(lingering);
+    if (rc == -EPERM)
+        send_bytes(fd, &noise, sizeof(noise));
+    expect_hangup(fd);
+    REQUIRE(write(ready, "x", 1) == 1);
+    pause(); /* with the other end of the connection whose close waits */
+}
+
+static pid_t caller_start(const struct card *card, bool other_user)
+{
+    int ready[2];
+    char byte;
+    pid_t child;
+
+    REQUIRE(pipe(ready) == 0);
+    child = fork();
+    if (child == 0) {
+        control_forked();
+        alarm(60);
+        close(ready[0]);
+        call_with_descriptor(card, other_user, ready[1]);
+    }
+    close(ready[1]);
+    REQUIRE(read(ready[0], &byte, 1) == 1, "the process with the descriptor has ended");
+    close(ready[0]);
+    return child;
+}
+
+static void descriptors_delay_nobody(int rank, int size)
+{
+    pid_t caller[2] = {0, 0};
+    struct card card;
+    double since;
+    int i;
+
+    (void)size;
+    log_set_level(LOG_ERROR);
+    rank_start(&hooks);
+    barrier();
+    since = now_ms();
+    if (rank == 1) {
+        own_card(0, &card);
+        for (i = 0; i < 2; i++)
+            caller[i] = caller_start(&card, i == 0 && geteuid() == 0);
+    }
+    barrier();
+    REQUIRE(post_note((rank + 1) % size, 1, 1000, NULL, 0) == 0);
+    AWAIT(atomic_load(&arrived) == 1);
+    barrier();
+    REQUIRE(control_stop(deadline_in_ms(1000), deadline_in_ms(LIMIT_MS), &(struct error){""}) == 0);
+    (void)received_fds_stop(deadline_in_ms(100)); /* that close waits still */
+    REQUIRE(now_ms() - since < 1000.0 * LINGER_S / 2, "%.0f ms", now_ms() - since);
+    job_close();
+    for (i = 0; i < 2 && caller[i] != 0; i++) {
+        REQUIRE(kill(caller[i], SIGKILL) == 0);
+        REQUIRE(waitpid(caller[i], NULL, 0) == caller[i]);
+    }
+}
+
+static void test_a_descriptor_that_lingers_delays_nobody(void **state)
+{
+    (void)state;
+    setenv("RPIPE_CONTROL", "unix", 1);
+    for (int old_kernel = 0; old_kernel < 2; old_kernel++) {
+        received_refuses_never = old_kernel != 0;
+        run_ranks(3, descriptors_delay_nobody);
+    }
+    received_refuses_never = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         RANKS_BOTH(2, unauthenticated_clients_do_no_harm),
         cmocka_unit_test(test_a_peer_that_sends_invalid_data_is_disconnected),
+        cmocka_unit_test(test_a_descriptor_that_lingers_delays_nobody),
     };
 
     return cmocka_run_group_tests_name("unauthenticated connections to the control network", tests,

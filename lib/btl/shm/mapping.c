@@ -44,7 +44,7 @@ struct mapping {
     uint32_t access;
     uint32_t attached; /* blocks attached to */
     int error;         /* 0: mapped; or why it is not */
-    int fd;            /* while it is not mapped and can be tried again, else -1 */
+    int fd;            /* of memory, while it is not mapped and can be tried again, else -1 */
     uint64_t bytes;    /* as announced */
     bool revoked;      /* by the peer, or the peer is gone */
 };
@@ -96,7 +96,7 @@ static void mapping_free(struct mapping *m)
     list_remove(&m->link);
     segment_unmap(&m->segment);
     if (m->fd >= 0)
-        close(m->fd);
+        close(m->fd); /* memory: does not wait (received_fd.h) */
     free(m);
 }
 

@@ -74,7 +74,6 @@ static void shm_message(struct btl *btl, int peer, const void *body, size_t byte
                         int nfds)
 {
     struct shm_message m = {0};
-    int i;
 
     if (bytes == sizeof(m))
         memcpy(&m, body, sizeof(m));
@@ -87,8 +86,6 @@ static void shm_message(struct btl *btl, int peer, const void *body, size_t byte
         mapping_announced(&btl->mappings, peer, m.id, m.access, m.bytes, fds[0]);
     else if (m.type == SHM_REVOKED)
         mapping_revoked(&btl->mappings, peer, m.id);
-    for (i = 0; i < nfds; i++)
-        close(fds[i]);
 }
 
 /* ---- own memory: the source of slabs ---- */

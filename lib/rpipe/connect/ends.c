@@ -11,8 +11,7 @@
 #include "rpipe/wait/event_message.h"
 
 #include "control/control.h"
-
-#include <unistd.h>
+#include "util/received_fd.h"
 
 static bool ends_is_closed(const struct rch *ch)
 {
@@ -59,12 +58,9 @@ void ends_peer_gone(int rank, bool died)
             end_state_set(ch, died ? STATE_PEER_DIED : STATE_PEER_LEFT);
             end_release_locked(ch);
         }
-        list_for_each (cursor, after, &m->handshakes) { /* its reader cannot be signaled any more */
-            int fd = rendezvous_take_fd(container_of(cursor, struct rendezvous_handshake, link));
-
-            if (fd >= 0)
-                close(fd);
-        }
+        list_for_each (cursor, after, &m->handshakes) /* its reader cannot be signaled any more */
+            received_fd_close(
+                rendezvous_take_fd(container_of(cursor, struct rendezvous_handshake, link)));
     }
     rendezvous_unlock();
     btl_peer_gone(rank);

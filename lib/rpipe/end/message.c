@@ -5,9 +5,9 @@
 #include "control/control.h"
 #include "rpipe/end/config.h"
 #include "util/log.h"
+#include "util/received_fd.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #define KNOWN_MOST 1024 /* bytes of the largest message */
 
@@ -101,9 +101,7 @@ void message_dispatch(int from, uint32_t type, const void *body, size_t bytes, c
 
     if (handler != NULL && handler->of_none != NULL) {
         handler->of_none(from, type, body, bytes, fds, nfds);
-        return;
-    }
-    if (handler == NULL) {
+    } else if (handler == NULL) {
         log_few(&message_warned, "rank %d: message of unknown type %u ignored (%zu bytes)", from,
                 type, bytes);
     } else if (!message_read(handler, body, bytes, copy)) {
@@ -115,8 +113,8 @@ void message_dispatch(int from, uint32_t type, const void *body, size_t bytes, c
         message_deliver(handler, &m);
         rendezvous_unlock();
     }
-    if (nfds == 1 && m.fd >= 0)
-        close(m.fd);
+    if (nfds == 1)
+        received_fd_close(m.fd);
     for (int i = 0; nfds > 1 && i < nfds; i++)
-        close(fds[i]);
+        received_fd_close(fds[i]);
 }

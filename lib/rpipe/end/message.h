@@ -87,7 +87,7 @@ struct message_handler {
     void (*of_open)(struct rch *ch, const struct message *m);
     /* Of any end: `ch` may be closed, or NULL where it has not been opened yet or is gone. Rendezvous lock held. */
     void (*of_any)(struct rch *ch, struct message *m);
-    /* Of no end: the head is not checked, no lock is held, and the descriptors are the handler's. */
+    /* Of no end: the head is not checked, no lock is held, and the descriptors stay the caller's. */
     void (*of_none)(int from, uint32_t type, const void *body, size_t bytes, const int *fds,
                     int nfds);
 };

@@ -131,6 +131,7 @@ struct rch {
     int peer;
     int event_fd;         /* reader: the descriptor that rpipe_fd returns; -1: none */
     int signal_fd;        /* makes event_fd readable; the writer has a duplicate; -1: none */
+    bool event_plain;     /* no descriptor can be queued in event_fd */
     _Atomic int64_t died; /* when the peer was first seen dead; 0: it was not */
     const _Atomic uint32_t *liveness;
     _Atomic uint32_t own_wake; /* wake word of this end before it is joined */

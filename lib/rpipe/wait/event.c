@@ -16,6 +16,8 @@
 #include "control/control.h"
 #include "util/failpoint.h"
 #include "util/limit.h"
+#include "util/received_fd.h"
+#include "util/received_socket.h"
 
 #include <errno.h>
 #include <string.h>
@@ -37,12 +39,16 @@ static void event_watch(int change)
 
 void event_close(struct rch *ch)
 {
-    if (ch->event_fd >= 0) {
-        close(ch->event_fd);
+    bool reader = ch->event_fd >= 0;
+
+    if (reader) {
+        received_socket_close(ch->event_fd);
         event_watch(-1);
     }
-    if (ch->signal_fd >= 0)
-        close(ch->signal_fd);
+    if (reader && ch->signal_fd >= 0)
+        close(ch->signal_fd); /* its own: the writer has a duplicate, and nothing is sent to it */
+    else
+        received_fd_close(ch->signal_fd);
     ch->event_fd = ch->signal_fd = -1;
 }
 
@@ -55,13 +61,17 @@ bool event_drain(struct rch *ch, bool joined)
     uint64_t want, most = ch->r.nread + ch->cfg.slots;
     char bytes[4096];
     int reads = DRAIN_READS;
+    ssize_t n;
 
     if (joined &&
         !atomic_load_explicit(&ch->r.acked, memory_order_acquire)) /* pairs with event_on_ack */
         return false;
-    while (recv(ch->event_fd, bytes, sizeof(bytes), MSG_DONTWAIT) == (ssize_t)sizeof(bytes) &&
-           --reads > 0)
-        ;
+    do
+        n = ch->event_plain ? recv(ch->event_fd, bytes, sizeof(bytes), MSG_DONTWAIT)
+                            : received_plain(ch->event_fd, bytes, sizeof(bytes));
+    while (n == (ssize_t)sizeof(bytes) && --reads > 0);
+    if (n == -EPROTO && !ch->event_plain)
+        (void)end_fail(ch, -EPROTO, "rank %d sends descriptors to the descriptor of rfd", ch->peer);
     RPIPE_FAILPOINT("event: drained");
     atomic_thread_fence(memory_order_seq_cst); /* drained before it is checked again */
     if (!joined)
@@ -93,6 +103,7 @@ static int event_fd_attempt(struct rch *ch, void *arguments)
     rendezvous_lock(); /* the service thread uses these descriptors */
     ch->event_fd = pair[0];
     ch->signal_fd = pair[1];
+    ch->event_plain = received_refuse(pair[0], true);
     end_signal(ch); /* readable until the writer has acknowledged */
     atomic_fetch_or_explicit(&ch->state, STATE_EVENT, memory_order_acq_rel);
     event_watch(+1);

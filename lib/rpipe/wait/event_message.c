@@ -7,6 +7,7 @@
 #include "rpipe/end/path.h"
 #include "rpipe/end/state.h"
 #include "util/failpoint.h"
+#include "util/received_fd.h"
 
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
@@ -28,8 +29,7 @@ void event_request(struct rch *ch, int fd)
     if (fd < 0 && ch->path->wakes)
         return; /* the reader's descriptor stays readable, which is allowed */
     if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_EVENT) != 0) {
-        if (fd >= 0) /* a second request */
-            close(fd);
+        received_fd_close(fd); /* a second request */
         return;
     }
     ch->signal_fd = fd;
