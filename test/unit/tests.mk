@@ -9,6 +9,7 @@ unit_tests = \
 	test/unit/test_backend_choice \
 	test/unit/test_cells \
 	test/unit/test_check \
+	test/unit/test_close_exit \
 	test/unit/test_collective \
 	test/unit/test_config \
 	test/unit/test_connection \
@@ -93,6 +94,7 @@ test_unit_test_am_context_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_config_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_cells_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_check_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_close_exit_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_path_failure_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_modes_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_init_LDADD = $(public) $(CMOCKA_LIBS)
