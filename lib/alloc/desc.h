@@ -263,13 +263,19 @@ static FORCE_INLINE struct rdesc *desc_take(struct desc_pool *pool)
     return d;
 }
 
-static inline void desc_put(struct desc_pool *pool, struct rdesc *d)
+/* Puts a descriptor in front of a list of pooled ones: the new list. */
+static FORCE_INLINE struct rdesc *desc_put_before(struct rdesc *d, struct rdesc *list)
 {
     static_assert(DESC_POOLED == 0, "a mask makes the state");
     desc_word_in_memory(d);
     d->word &= ~DESC_STATE_MASK;
-    d->link = pool->free;
-    pool->free = d;
+    d->link = list;
+    return d;
+}
+
+static inline void desc_put(struct desc_pool *pool, struct rdesc *d)
+{
+    pool->free = desc_put_before(d, pool->free);
 }
 
 #endif

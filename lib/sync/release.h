@@ -38,18 +38,21 @@ static FORCE_INLINE void release_append(struct release *r, struct rdesc *d)
 static FORCE_INLINE bool release_prefix(struct release *r, struct credit_line *line,
                                         struct desc_pool *pool, struct rdesc *d)
 {
-    uint64_t freed = r->freed;
-    struct rdesc *next;
+    struct rdesc *next, *pooled;
+    uint64_t freed;
 
     desc_change_state(d, DESC_OWNED, DESC_FREED);
     if (d != r->oldest)
         return false;
+    freed = r->freed;
+    pooled = pool->free;
     do {
         next = d->next;
-        desc_put(pool, d);
+        pooled = desc_put_before(d, pooled);
         freed++;
         d = next;
     } while (d != NULL && desc_state(d) == DESC_FREED);
+    pool->free = pooled;
     r->freed = freed;
     r->oldest = d;
     if (d == NULL)
