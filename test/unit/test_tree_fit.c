@@ -179,6 +179,39 @@ static void a_sent_block_is_freed_like_an_owned_one(void **state)
     }
 }
 
+/* Its place is taken by another descriptor, wherever the block was: loose, or in an index. */
+static void a_worn_descriptor_is_replaced(void **state)
+{
+    (void)state;
+    for (unsigned f = 0; f < FITS; f++) {
+        struct heap *h = heap_of_bytes(fits[f], 8 * UNIT, UNIT, 4);
+        struct rdesc *d[4], *again[2];
+
+        for (unsigned i = 0; i < 4; i++)
+            d[i] = take(h, 2);
+        d[0]->word |= ~DESC_ADDRESS; /* the last of its generations */
+        d[2]->word |= ~DESC_ADDRESS;
+        give(h, d[0]);
+        give(h, d[2]);
+        for (unsigned i = 0; i < 2; i++) {
+            again[i] = take(h, 2);
+            assert_ptr_not_equal(again[i], d[0]);
+            assert_ptr_not_equal(again[i], d[2]);
+        }
+        assert_int_equal(again[0]->offset + again[1]->offset, 4 * UNIT);
+        assert_int_equal(desc_state(d[0]), DESC_RESTING);
+        assert_int_equal(desc_state(d[2]), DESC_RESTING);
+        assert_int_equal(h->pool.resting, 2);
+        assert_null(heap_alloc(h, 1));
+        give(h, d[1]);
+        give(h, again[0]);
+        give(h, d[3]);
+        give(h, again[1]);
+        assert_int_equal(stats_of(h).largest, 8 * UNIT);
+        heap_destroy(h);
+    }
+}
+
 /* ---- sizes ---- */
 
 static void size_zero_takes_one_unit_and_requests_that_never_fit_are_distinguished(void **state)
@@ -373,6 +406,7 @@ int main(void)
         cmocka_unit_test(neighbours_become_one_whatever_the_order),
         cmocka_unit_test(what_comes_and_goes_on_top_changes_no_index),
         cmocka_unit_test(a_sent_block_is_freed_like_an_owned_one),
+        cmocka_unit_test(a_worn_descriptor_is_replaced),
         cmocka_unit_test(size_zero_takes_one_unit_and_requests_that_never_fit_are_distinguished),
         cmocka_unit_test(a_request_passes_by_a_last_unit_that_is_too_short),
         cmocka_unit_test(the_next_best_is_taken_where_the_best_is_too_short),
