@@ -16,9 +16,10 @@
 
 bool victim_may_get(int rc)
 {
-    static const int codes[] = {0,           R_EOF,    -EPROTO, -ETIMEDOUT, -EPIPE,
-                                -ECONNRESET, -ENOBUFS, -ENOMEM, -ENOSPC,    -EMSGSIZE,
-                                -EAGAIN,     -EIO,     -ENOTSUP};
+    /* -EUCLEAN: it writes behind a message of a victim with RMALLOC_DEBUG=1 */
+    static const int codes[] = {0,           R_EOF,    -EPROTO,  -ETIMEDOUT, -EPIPE,
+                                -ECONNRESET, -ENOBUFS, -ENOMEM,  -ENOSPC,    -EMSGSIZE,
+                                -EAGAIN,     -EIO,     -ENOTSUP, -EUCLEAN};
     size_t i;
 
     for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)

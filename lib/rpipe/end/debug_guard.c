@@ -18,8 +18,10 @@
 #include "util/log.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
+#define LOGGED_MOST 1000
 #define GUARD_MOST 256           /* bytes */
 #define GUARD_MAGIC 0x64726167u  /* "gard": upper half of the checksum in a slot */
 #define POISONED (SIZE_MAX - 77) /* size of a pooled descriptor whose payload is filled */
@@ -105,23 +107,41 @@ void debug_guard_fill(struct rch *ch, struct rdesc *d)
     guard_fill(&g);
 }
 
+/* The peer has the memory too, and may write to it: the heap of a reader with PUT. */
+static bool guard_is_shared(const struct rch *ch, const struct rdesc *d)
+{
+    return d->units != 0 && ch->cfg.op == OP_PUT;
+}
+
+/* A peer can cause reports: so many of a process are logged. */
+static bool guard_may_log(void)
+{
+    static _Atomic unsigned logged;
+
+    return atomic_fetch_add_explicit(&logged, 1, memory_order_relaxed) < LOGGED_MOST;
+}
+
 int debug_guard_check(struct rch *ch, struct rdesc *d)
 {
     struct guard g = guard_of(ch, d);
     size_t at = guard_first_changed(&g);
+    char other[32] = "";
     uint8_t found;
 
     if (at == g.bytes)
         return 0;
     found = g.at[at];
     guard_fill(&g);
-    (void)call_error(ch, -EUCLEAN,
-                     "this program has written beyond a message of %zu bytes: byte %zu behind its "
-                     "end is 0x%02x and "
-                     "was 0x%02x; look for stores to rmem() at or above rsize(), e.g. a loop or a "
-                     "copy that is too long",
-                     d->size, at, found, guard_byte(at));
-    log_error("%s", ch->error_text != NULL ? ch->error_text : "written beyond a message");
+    if (guard_is_shared(ch, d))
+        snprintf(other, sizeof(other), ", or rank %d,", ch->peer);
+    (void)call_error(
+        ch, -EUCLEAN,
+        "this program%s has written beyond a message of %zu bytes: byte %zu behind its "
+        "end is 0x%02x and was 0x%02x; look for stores to rmem() at or above rsize(), "
+        "e.g. a loop or a copy that is too long",
+        other, d->size, at, found, guard_byte(at));
+    if (guard_may_log())
+        log_error("%s", ch->error_text != NULL ? ch->error_text : "written beyond a message");
     return -EUCLEAN;
 }
 
@@ -175,7 +195,7 @@ void debug_guard_arrived(struct rch *ch, struct rdesc *d, uint64_t number, bool 
     }
     if (!guard_note_of(d)->sealed)
         return;
-    if (guard_checksum(d->mem, d->size) != guard_note_of(d)->check)
+    if (guard_checksum(d->mem, d->size) != guard_note_of(d)->check && guard_may_log())
         log_error("%s: message %llu of rank %d, %zu bytes at %llu of the heap, has changed after "
                   "rwrite; look there for "
                   "stores to an address of rmem() that was kept, or beyond the message before it",
@@ -183,7 +203,7 @@ void debug_guard_arrived(struct rch *ch, struct rdesc *d, uint64_t number, bool 
                   (unsigned long long)d->offset);
     g = guard_at_reader(ch, d);
     at = behind ? guard_first_changed(&g) : g.bytes;
-    if (at < g.bytes)
+    if (at < g.bytes && guard_may_log())
         log_error("%s: rank %d has written beyond message %llu of %zu bytes after rwrite: byte %zu "
                   "behind its end is "
                   "0x%02x and was 0x%02x; look there for stores to rmem() at or above rsize()",
