@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define SIZE_LEAST 16
+
 struct hash_slot {
     uint64_t key;
     void *value; /* NULL: empty */
@@ -40,10 +42,10 @@ void *hash_get(const struct hash *h, uint64_t key)
     return h->size == 0 ? NULL : h->slot[hash_place(h, key)].value;
 }
 
-static int hash_grow(struct hash *h)
+static int hash_resize(struct hash *h, size_t size)
 {
     struct hash old = *h;
-    size_t i, size = old.size == 0 ? 16 : 2 * old.size;
+    size_t i;
     struct hash_slot *slot = calloc(size, sizeof(*slot));
 
     if (slot == NULL)
@@ -59,14 +61,18 @@ static int hash_grow(struct hash *h)
 
 int hash_put(struct hash *h, uint64_t key, void *value)
 {
-    size_t i;
+    size_t i = h->size > 0 ? hash_place(h, key) : 0;
     int rc;
 
-    if (4 * (h->used + 1) > 3 * h->size && (rc = hash_grow(h)) != 0)
-        return rc;
-    i = hash_place(h, key);
-    if (h->slot[i].value == NULL)
+    if (h->size == 0 || h->slot[i].value == NULL) {
+        if (4 * (h->used + 1) > 3 * h->size) {
+            rc = hash_resize(h, h->size == 0 ? SIZE_LEAST : 2 * h->size);
+            if (rc != 0)
+                return rc;
+            i = hash_place(h, key);
+        }
         h->used++;
+    }
     h->slot[i] = (struct hash_slot){key, value};
     return 0;
 }
@@ -93,6 +99,8 @@ void *hash_remove(struct hash *h, uint64_t key)
         }
     }
     h->slot[hole].value = NULL;
+    if (h->size > SIZE_LEAST && 8 * h->used < h->size)
+        (void)hash_resize(h, h->size / 2); /* without memory for that it stays as it is */
     return value;
 }
 

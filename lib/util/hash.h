@@ -4,7 +4,7 @@
  *
  * Open addressing with linear probing, at most three quarters full, removal by shifting back (no
  * tombstones). Invariant: between the home of a key and its place no slot is empty. A value is
- * never NULL. Not for the data path: it may grow.
+ * never NULL. Not for the data path: it grows, and becomes smaller again when it is an eighth full.
  */
 #ifndef UTIL_HASH_H
 #define UTIL_HASH_H
@@ -21,8 +21,9 @@ struct hash {
 void hash_init(struct hash *h);
 void hash_free(struct hash *h); /* the table, not the values */
 void *hash_get(const struct hash *h, uint64_t key);
-int hash_put(struct hash *h, uint64_t key, void *value); /* replaces; 0 or -ENOMEM */
-void *hash_remove(struct hash *h, uint64_t key);         /* the value that was there, or NULL */
+/* 0 or -ENOMEM. To replace a value cannot fail. */
+int hash_put(struct hash *h, uint64_t key, void *value);
+void *hash_remove(struct hash *h, uint64_t key); /* the value that was there, or NULL */
 /* Steps through all values: start with *cursor 0; NULL at the end. The table must not change
  * meanwhile. */
 void *hash_next(const struct hash *h, size_t *cursor);
