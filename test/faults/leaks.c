@@ -12,11 +12,9 @@
  */
 #include "test/lib/job.h"
 #include "test/lib/counts.h"
+#include "test/lib/resources.h"
 #include <rpipe.h>
 
-#ifdef HAVE_MALLINFO2
-#include <malloc.h>
-#endif
 #include <sys/resource.h>
 
 #ifdef __SANITIZE_ADDRESS__
@@ -37,27 +35,9 @@ struct usage {
     size_t heap_bytes; /* of malloc, in use */
 };
 
-static int count_maps(void)
-{
-    FILE *f = fopen("/proc/self/maps", "re");
-    int n = 0, c;
-
-    while (f != NULL && (c = fgetc(f)) != EOF)
-        n += c == '\n';
-    if (f != NULL)
-        fclose(f);
-    return n;
-}
-
-#ifdef HAVE_MALLINFO2
-static size_t heap_now(void) { return mallinfo2().uordblks; }
-#else /* musl has no such function */
-static size_t heap_now(void) { return 0; }
-#endif
-
 static struct usage usage_now(void)
 {
-    struct usage u = {entries_of("/proc/self/fd"), count_maps(), 0, heap_now()};
+    struct usage u = {entries_of("/proc/self/fd"), resources_mappings(), 0, resources_heap_bytes()};
     FILE *f = fopen("/proc/self/statm", "re");
     long pages = 0;
 

@@ -176,6 +176,7 @@ noinst_HEADERS = \
 	test/lib/counts.h \
 	test/lib/pipe_load.h \
 	test/lib/random.h \
+	test/lib/resources.h \
 	test/lib/group.h \
 	test/lib/group_pair.h \
 	test/unit/heap_checks.h \
