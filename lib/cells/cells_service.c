@@ -77,9 +77,7 @@ static void cells_on_request(struct rch *ch, const struct message *m)
     RPIPE_FAILPOINT("rcells_atomic: request received");
     reply.old = cells_apply(&c->cell[n->cell], (rcells_op_t)n->op, n->operand, n->compare);
     RPIPE_FAILPOINT("rcells_atomic: applied by the service thread");
-    reply.head.bytes = sizeof(reply);
-    reply.head.role = SIDE_READER;
-    reply.head.code = 0;
+    reply.head = message_head(ch, sizeof(reply), n->head.number);
     (void)message_post(ch->peer, MESSAGE_ATOMIC_DONE, &reply.head,
                        NULL); /* a peer that is gone waits for nothing */
 }

@@ -3,11 +3,18 @@
  * rendezvous.h: the table in which the two ends of a pipe find each other, whichever is opened
  * first (model/join.pml).
  *
- * An entry is (peer, side of the own end, context). It counts how often the own end has been
- * opened, lists the own ends that still need memory of this or the other process, and keeps the
- * handshakes of the peer's ends that have no own end yet. Handshakes are opaque here. One lock
- * protects everything; the callers take it: to search for a handshake and to register an end as
- * open must be one step.
+ * An entry is (peer, side of the own end, context). It lists the own ends that still need memory of
+ * this or the other process, and keeps the handshakes of the peer's ends that have no own end yet.
+ * Handshakes are opaque here. One lock protects everything; the callers take it: to search for a
+ * handshake and to register an end as open must be one step.
+ *
+ * Each end has a number, unique among the ends of its process; messages about an end carry it, and
+ * the handshake is the first of them. Own ends and handshakes of one entry are paired in order: the
+ * first handshake without an end belongs to the first end without a handshake. So only one of the
+ * two can wait, and an entry without ends and handshakes has nothing to remember: it is freed. Of
+ * such entries the latest IDLE stay, because they count how often the end was opened.
+ *
+ * A peer has a structure while it has an entry. What concerns one peer costs what that peer has.
  */
 #ifndef CONTROL_RENDEZVOUS_H
 #define CONTROL_RENDEZVOUS_H
@@ -20,38 +27,57 @@
 
 #define RENDEZVOUS_KEPT_MAX 262144 /* handshakes kept for one peer; more are a protocol violation */
 #define RENDEZVOUS_BLOB_MAX 1024   /* bytes of a handshake that is kept */
+#define RENDEZVOUS_IDLE 256        /* entries that stay although nothing refers to them */
+
+struct rendezvous_peer {
+    int peer;
+    bool gone;            /* no entry of it stays idle */
+    uint32_t kept;        /* handshakes */
+    struct link entries;  /* rendezvous.of_peer */
+    struct link watched;  /* rendezvous_end.watched */
+    struct link watching; /* in the list of peers that have watched ends */
+};
 
 struct rendezvous {
     int peer;
     uint32_t side;    /* of the own end */
     uint64_t context; /* of the pipe */
-    uint32_t number;  /* unique among all entries */
-    uint32_t opened;  /* incarnations of the own end so far */
+    uint32_t opened;  /* how often the own end was opened, while this entry exists */
+    uint32_t pins;    /* loops that continue with this entry: it is not freed */
     bool reported;    /* that both ends have the same role, or the two have different contexts */
     bool suspected;   /* that the peer has opened the context `suspect` by mistake (roles.c) */
     uint64_t suspect;
     struct link ends; /* rendezvous_end: open, or closed and not released yet */
     struct link handshakes;
+    struct rendezvous_peer *of;
+    struct link of_peer;            /* in the entries of its peer */
     struct link all;                /* in the list of all entries */
+    struct link waiting;            /* in the list of entries that keep a handshake */
+    struct link idle;               /* in the list of entries that nothing refers to */
     struct rendezvous *next_of_key; /* an entry whose key has the same hash */
 };
 
 /* A member of every end. */
 struct rendezvous_end {
     struct link link;
+    struct link watched;           /* in the list of its peer, while in event mode */
     struct rendezvous *rendezvous; /* NULL: not registered */
-    uint32_t incarnation;
+    uint32_t number;               /* unique among the ends of this process */
+    uint32_t other;                /* number of the peer's end; 0: not received */
+    bool paired;                   /* no handshake of the peer will be paired with it any more */
+    uint32_t incarnation;          /* how often the end was opened (rendezvous.opened) */
 };
 
 /* A handshake of the peer that arrived before the own end was opened. */
 struct rendezvous_handshake {
     struct link link;
-    uint32_t incarnation;
+    struct rendezvous *of;
+    uint32_t number;    /* of the peer's end */
     bool close_message; /* the peer has closed its end already */
     uint64_t final;     /* of the close message: number of messages */
     bool events;        /* the reader has requested event mode */
     int event_fd;       /* the descriptor of that request; -1: none */
-    size_t bytes;       /* 0: only the close message has arrived */
+    size_t bytes;
     _Alignas(8) unsigned char blob[];
 };
 
@@ -67,37 +93,53 @@ void rendezvous_clear(void); /* removes everything; no end may be registered */
 uint64_t rendezvous_arrivals(void);
 void rendezvous_arrived(void);
 
-/* NULL: no such entry, or with `make` no memory. */
+/* NULL: no such entry, or with `make` no memory. The caller registers an end with a new entry, or
+ * releases it. */
 struct rendezvous *rendezvous_find(int peer, uint32_t side, uint64_t context, bool make);
-/*
- * The entry that may have to keep something of the peer for this incarnation. NULL also where there
- * is none and the peer has used its share, or repeats an old incarnation.
- */
-struct rendezvous *rendezvous_find_for_peer(int peer, uint32_t side, uint64_t context,
-                                            uint32_t incarnation);
-/* The entry after `m` in the order of their creation, the first for NULL; NULL: no more. */
+/* Frees the entry if nothing refers to it, or lets it be idle. */
+void rendezvous_release(struct rendezvous *m);
+/* Between the two the entry is not freed. */
+void rendezvous_pin(struct rendezvous *m);
+void rendezvous_unpin(struct rendezvous *m);
+
+/* In the order of their creation; the first for NULL. NULL: no more. */
 struct rendezvous *rendezvous_next(struct rendezvous *m);
+struct rendezvous *rendezvous_next_of_peer(int peer, struct rendezvous *m);
+/* Those that keep a handshake, in the order in which that came to be. */
+struct rendezvous *rendezvous_next_waiting(struct rendezvous *m);
 
-/*
- * This incarnation was not opened here yet. Numbers wrap around: ahead is less than half of them
- * away.
- */
-bool rendezvous_is_ahead(const struct rendezvous *m, uint32_t incarnation);
-/* Sets the incarnation of the end. */
+/* NULL: it has no entry. */
+struct rendezvous_peer *rendezvous_peer(int peer);
+
+/* Sets number and incarnation of the end. */
 void rendezvous_register(struct rendezvous *m, struct rendezvous_end *end);
+/* The entry may be freed. */
 void rendezvous_unregister(struct rendezvous_end *end);
-struct rendezvous_end *rendezvous_find_end(struct rendezvous *m, uint32_t incarnation);
+/* As if it had never been opened. */
+void rendezvous_unregister_unopened(struct rendezvous_end *end);
+/* By the number of the peer's end that it is paired with; by its own number. */
+struct rendezvous_end *rendezvous_find_paired(struct rendezvous *m, uint32_t other);
+struct rendezvous_end *rendezvous_find_own(struct rendezvous *m, uint32_t number);
+/* Pairs the first own end without a handshake. NULL: there is none. */
+struct rendezvous_end *rendezvous_pair(struct rendezvous *m, uint32_t other);
+
+/* Ends in event mode, whose peer the service thread monitors. */
+void rendezvous_watch(struct rendezvous_end *end);
+void rendezvous_unwatch(struct rendezvous_end *end);
+struct rendezvous_peer *rendezvous_next_watched(struct rendezvous_peer *p);
 
 /*
- * Keeps a copy. 0, -ENOMEM, -EEXIST, -ENOBUFS (the peer's share), -EMSGSIZE (more than
- * RENDEZVOUS_BLOB_MAX).
+ * Keeps a copy, and makes the entry. 0, -ENOMEM, -EEXIST (this number is kept), -ENOBUFS (the
+ * peer's share), -EMSGSIZE (more than RENDEZVOUS_BLOB_MAX).
  */
-int rendezvous_keep(struct rendezvous *m, uint32_t incarnation, const void *blob, size_t bytes,
-                    struct rendezvous_handshake **out);
+int rendezvous_keep(int peer, uint32_t side, uint64_t context, uint32_t number, const void *blob,
+                    size_t bytes);
 bool rendezvous_keeps(int peer); /* some handshake of this peer */
-struct rendezvous_handshake *rendezvous_find_handshake(struct rendezvous *m, uint32_t incarnation);
-/* Closes its event_fd, too. */
-void rendezvous_drop_handshake(struct rendezvous *m, struct rendezvous_handshake *handshake);
+/* NULL: none. The first, and by its number. */
+struct rendezvous_handshake *rendezvous_first_handshake(struct rendezvous *m);
+struct rendezvous_handshake *rendezvous_find_handshake(struct rendezvous *m, uint32_t number);
+/* Closes its event_fd, too. The entry may be freed. */
+void rendezvous_drop_handshake(struct rendezvous_handshake *handshake);
 /*
  * Takes the descriptor over. False: a quarter of the descriptors of this process is kept already.
  */

@@ -81,7 +81,7 @@ static struct end_message_head *head_of(struct forged *m)
     return (struct end_message_head *)(void *)m->body;
 }
 
-/* Names this pipe, mostly; else another one, of any role and incarnation. */
+/* Names this end, mostly; else another one, of any role and number, or one of the receiver. */
 static void name_channel(struct forged *m, const struct rch *ch, uint64_t *random)
 {
     struct end_message_head *head = head_of(m);
@@ -91,8 +91,12 @@ static void name_channel(struct forged *m, const struct rch *ch, uint64_t *rando
     head->context = (x & 3) != 0   ? ch->cfg.context
                     : (x & 4) != 0 ? x >> 8 & 15
                                    : draw_number(random);
-    head->incarnation = (x & 24) != 0 ? ch->end.incarnation + (uint32_t)((x >> 5 & 7) == 0)
-                                      : (uint32_t)draw_number(random);
+    head->end_number = (x & 24) != 0 ? ch->end.number + (uint32_t)((x >> 5 & 7) == 0)
+                                     : (uint32_t)draw_number(random);
+    if ((x >> 8 & 7) == 0) {
+        head->flags = MESSAGE_OF_RECEIVER;
+        head->end_number = ch->end.other;
+    }
     if ((x >> 16 & 7) == 0)
         head->bytes = (uint32_t)draw_number(random);
     if ((x >> 20 & 15) == 0)
@@ -229,7 +233,7 @@ void message_flood(rch_t ch, uint64_t *random)
         else if ((x & 3) == 1)
             head_of(&m)->context = (x >> 16) + i;
         else if ((x & 3) == 3)
-            head_of(&m)->incarnation = (uint32_t)(x >> 16) + i;
+            head_of(&m)->end_number = (uint32_t)(x >> 16) + i;
         post(&m);
     }
     if (m.fd >= 0)

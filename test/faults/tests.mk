@@ -10,6 +10,7 @@ fault_tests = \
 	test/faults/fork \
 	test/faults/kill_during_startup \
 	test/faults/byzantine \
+	test/faults/given_back \
 	test/faults/leaks \
 	test/faults/passed_descriptors \
 	test/faults/peer_in_rexit \

@@ -114,13 +114,11 @@ static void use(struct fuzz *f, uint32_t how)
 /* What was kept for ends that are never opened. */
 static void forget(void)
 {
-    struct rendezvous *m = NULL;
+    struct rendezvous *m;
 
     rendezvous_lock();
-    while ((m = rendezvous_next(m)) != NULL)
-        while (!list_empty(&m->handshakes))
-            rendezvous_drop_handshake(
-                m, container_of(m->handshakes.next, struct rendezvous_handshake, link));
+    while ((m = rendezvous_next_waiting(NULL)) != NULL)
+        rendezvous_drop_handshake(rendezvous_first_handshake(m));
     rendezvous_unlock();
 }
 

@@ -179,6 +179,12 @@ uint32_t trace_row(void)
     return 0;
 }
 
+void trace_set_incarnation(uint32_t row, uint32_t incarnation)
+{
+    if (row != 0 && incarnation > trace_header->end[row].incarnation)
+        trace_header->end[row].incarnation = incarnation;
+}
+
 void trace_describe(uint32_t row, const struct published_end *end)
 {
     struct trace_end *e;
@@ -189,7 +195,7 @@ void trace_describe(uint32_t row, const struct published_end *end)
     e->from = end->writer;
     e->to = end->reader;
     e->context = end->context;
-    e->incarnation = end->incarnation;
+    trace_set_incarnation(row, end->incarnation);
     memcpy(e->backend, end->backend, sizeof(e->backend) - 1);
     e->role = end->role; /* last: a row without a role is unused */
 }

@@ -41,6 +41,7 @@ void trace_clock_name(char *name, size_t bytes); /* of the clock of this process
 void trace_sample(const struct trace_sample *sample); /* of the clock of rank 0 */
 uint32_t trace_row(void);                             /* a row for a new end; 0: it is not traced */
 void trace_describe(uint32_t row, const struct published_end *end); /* names the end of a row */
+void trace_set_incarnation(uint32_t row, uint32_t incarnation);     /* the larger one counts */
 
 void trace_begin_call(uint32_t row, enum trace_kind kind);
 void trace_end_call(uint64_t number, uint64_t bytes, int rc);

@@ -87,7 +87,8 @@ void end_release_all(void)
 {
     struct rendezvous *m = NULL;
 
-    while ((m = rendezvous_next(m)) != NULL)
+    while ((m = rendezvous_next(m)) != NULL) {
+        rendezvous_pin(m); /* until rendezvous_clear() */
         while (!list_empty(&m->ends)) {
             struct rch *ch = container_of(container_of(m->ends.next, struct rendezvous_end, link),
                                           struct rch, end);
@@ -95,6 +96,7 @@ void end_release_all(void)
             rendezvous_unregister(&ch->end);
             close_release(ch);
         }
+    }
     rendezvous_clear();
 }
 
@@ -125,32 +127,29 @@ void close_set_closed_locked(struct rch *ch)
     event_close(ch);
     atomic_fetch_or_explicit(&ch->state, STATE_CLOSED, memory_order_acq_rel);
     if (ch->end.rendezvous != NULL && !list_empty(&ch->end.rendezvous->handshakes))
-        rendezvous_arrived(); /* rpipe_pending: the next incarnation can be opened now */
+        rendezvous_arrived(); /* rpipe_pending: the next one can be opened now */
 }
 
-/* The peer closes an end that is not open here yet: it is answered at once, so that the peer can release its memory. */
+/*
+ * The peer closes an end that has no own end yet: it is answered at once, so that the peer can release its memory. So is a
+ * close whose handshake could not be kept.
+ */
 static void close_keep_message(const struct message *m)
 {
     const struct end_message_head *head = m->head;
-    enum side side = side_other((enum side)head->role);
     struct rendezvous *r =
-        rendezvous_find_for_peer(m->from, side, head->context, head->incarnation);
-    struct end_message_head answer = *head;
-    struct rendezvous_handshake *kept;
+        rendezvous_find(m->from, side_other((enum side)head->role), head->context, false);
+    struct rendezvous_handshake *kept =
+        r != NULL ? rendezvous_find_handshake(r, head->end_number) : NULL;
+    struct end_message_head answer = message_answer(head, sizeof(answer));
 
-    if (r == NULL || !rendezvous_is_ahead(r, head->incarnation))
-        return;
-    kept = rendezvous_find_handshake(r, head->incarnation);
-    if (kept == NULL && rendezvous_keep(r, head->incarnation, NULL, 0, &kept) != 0)
-        return;
-    if (kept->close_message)
-        return; /* it has been answered */
-    kept->close_message = true;
-    kept->final = head->number;
+    if ((head->flags & MESSAGE_OF_RECEIVER) != 0 || (kept != NULL && kept->close_message))
+        return; /* it is an answer, or has been answered */
+    if (kept != NULL) {
+        kept->close_message = true;
+        kept->final = head->number;
+    }
     RPIPE_FAILPOINT("close message: before the answer to an early one");
-    answer.bytes = sizeof(answer);
-    answer.role = (uint8_t)side;
-    answer.number = 0;
     (void)message_post(m->from, MESSAGE_CLOSE, &answer, NULL);
 }
 

@@ -11,7 +11,6 @@
 #include "rpipe/wait/event_message.h"
 
 #include "control/control.h"
-#include "util/received_fd.h"
 
 static bool ends_is_closed(const struct rch *ch)
 {
@@ -43,24 +42,35 @@ void ends_start(void)
 
 /* ---- the end of a peer: on the service thread ---- */
 
-void ends_peer_gone(int rank, bool died)
+/* Nothing of the handshakes can be used any more: an end that is opened now finds the peer gone. */
+static void ends_entry_gone(struct rendezvous *m, uint32_t state)
 {
     struct link *cursor, *after;
-    struct rendezvous *m = NULL;
+
+    list_for_each (cursor, after, &m->ends) {
+        struct rch *ch = ends_end_of(cursor);
+
+        end_state_set(ch, state);
+        end_release_locked(ch);
+    }
+    while (!list_empty(&m->handshakes))
+        rendezvous_drop_handshake(rendezvous_first_handshake(m));
+}
+
+void ends_peer_gone(int rank, bool died)
+{
+    struct rendezvous *m, *next;
+    struct rendezvous_peer *p;
 
     rendezvous_lock();
-    while ((m = rendezvous_next(m)) != NULL) {
-        if (m->peer != rank)
-            continue;
-        list_for_each (cursor, after, &m->ends) {
-            struct rch *ch = ends_end_of(cursor);
-
-            end_state_set(ch, died ? STATE_PEER_DIED : STATE_PEER_LEFT);
-            end_release_locked(ch);
-        }
-        list_for_each (cursor, after, &m->handshakes) /* its reader cannot be signaled any more */
-            received_fd_close(
-                rendezvous_take_fd(container_of(cursor, struct rendezvous_handshake, link)));
+    p = rendezvous_peer(rank);
+    if (p != NULL)
+        p->gone = true;
+    for (m = rendezvous_next_of_peer(rank, NULL); m != NULL; m = next) {
+        next = rendezvous_next_of_peer(rank, m); /* the last entry takes p along */
+        rendezvous_pin(m);
+        ends_entry_gone(m, died ? STATE_PEER_DIED : STATE_PEER_LEFT);
+        rendezvous_unpin(m);
     }
     rendezvous_unlock();
     btl_peer_gone(rank);
@@ -76,12 +86,9 @@ void ends_peer_exiting(int rank)
     struct rendezvous *m = NULL;
 
     rendezvous_lock();
-    while ((m = rendezvous_next(m)) != NULL) {
-        if (m->peer != rank)
-            continue;
+    while ((m = rendezvous_next_of_peer(rank, m)) != NULL)
         list_for_each (cursor, after, &m->ends)
             join_peer_exiting(ends_end_of(cursor));
-    }
     rendezvous_unlock();
 }
 
@@ -89,16 +96,20 @@ void ends_peer_exiting(int rank)
 void ends_tick(void)
 {
     struct link *cursor, *after;
-    struct rendezvous *m = NULL;
+    struct rendezvous_peer *p = NULL;
 
     rendezvous_lock();
-    while ((m = rendezvous_next(m)) != NULL)
-        list_for_each (cursor, after, &m->ends) {
-            struct rch *ch = ends_end_of(cursor);
+    while ((p = rendezvous_next_watched(p)) != NULL) {
+        if (!liveness_died(control_liveness(p->peer)))
+            continue;
+        list_for_each (cursor, after, &p->watched) {
+            struct rch *ch =
+                container_of(container_of(cursor, struct rendezvous_end, watched), struct rch, end);
 
-            if (!ends_is_closed(ch) && ch->event_fd >= 0 && liveness_died(ch->liveness))
+            if (liveness_died(ch->liveness))
                 end_signal(ch);
         }
+    }
     rendezvous_unlock();
 }
 

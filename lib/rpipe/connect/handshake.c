@@ -37,6 +37,7 @@ void handshake_make(const struct rch *ch, struct handshake *h)
         .alloc_size = ch->cfg.heap_bytes,
         .max_alloc_size = ch->cfg.max_heap_bytes,
         .sync_queue = ch->cfg.sync_queue,
+        .incarnation = ch->end.incarnation,
     };
     if (!config_is_open(&ch->cfg)) {
         areas_offer(ch, h);

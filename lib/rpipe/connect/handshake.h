@@ -23,7 +23,9 @@ struct handshake {
     uint8_t op, algorithm, sync, zero;
     uint32_t unit_size;
     uint64_t alloc_size, max_alloc_size;
-    uint32_t sync_queue, zero2;
+    uint32_t sync_queue;
+    uint32_t
+        incarnation; /* how often the sender has opened this end; the larger of both is in traces */
     char btl[BTL_NAME_MAX];
     struct btl_key ring, credit, heap, reverse;
     uint64_t cells;             /* enum cells_way of the passive end; 0: a pipe of messages */

@@ -5,10 +5,12 @@
  * An end posts its handshake when it opens and its close message when it closes (close.c). Each end joins independently as
  * soon as it holds both handshakes; there is no reply. Invariants, under the rendezvous lock:
  *   - finding the peer's handshake and registering as open are one step;
- *   - everything that can fail locally has been done before the incarnation is counted;
+ *   - everything that can fail locally has been done before the end is registered;
+ *   - the handshake is the first message about an end, and messages to one peer arrive in order: the n-th end that this process
+ *     opens under a context is paired with the n-th of the peer, without a count that had to be kept (rendezvous.h);
  *   - an end in the list of an entry is open, or closed and waits for the peer's close message; the service thread touches an
  *     end, its wake words included, only while it is in the list and not closed;
- *   - a close message for an incarnation that is not open yet is answered at once, and that incarnation ("late") touches
+ *   - a close message for an end without an own end is answered at once, and the own end that is opened for it ("late") touches
  *     nothing.
  */
 #include "rpipe/connect/join.h"
@@ -96,6 +98,9 @@ static void join(struct rch *ch, const struct handshake *h)
     RPIPE_FAILPOINT("join: handshake attached");
     join_choose_fences(ch);
     ch->liveness = control_liveness(ch->peer);
+    if (h->incarnation >
+        ch->end.incarnation) /* this process has forgotten that it was open before */
+        trace_set_incarnation(ch->trace, h->incarnation);
     trace_moment(ch->trace, TRACE_JOIN, 0, 0, 0);
     end_state_set(ch, config_side(&ch->cfg) == SIDE_WRITER ? STATE_ATTACHED : STATE_JOINED);
     RPIPE_FAILPOINT("join: state set");
@@ -152,57 +157,58 @@ static bool join_is_open_already(const struct rendezvous *m)
 }
 
 /* The peer has closed its end of this incarnation already. */
-static void join_late(struct rch *ch, struct rendezvous *m, struct rendezvous_handshake *kept)
+static void join_late(struct rch *ch, struct rendezvous_handshake *kept)
 {
     ch->late = true;
     ch->peer_final = kept->final;
     end_state_set(ch, STATE_PEER_CLOSED);
-    rendezvous_drop_handshake(m, kept);
+    rendezvous_drop_handshake(kept);
 }
 
 /* `posted`: 0, or the error by which the peer is gone, which has taken the memory along that its handshake names. */
-static void join_kept(struct rch *ch, struct rendezvous *m, struct rendezvous_handshake *kept,
-                      int posted)
+static void join_kept(struct rch *ch, struct rendezvous_handshake *kept, int posted)
 {
     if (posted == 0) {
         join(ch, (const struct handshake *)(const void *)kept->blob);
         if (kept->events)
             event_request(ch, rendezvous_take_fd(kept));
     }
-    rendezvous_drop_handshake(m, kept);
+    rendezvous_drop_handshake(kept);
 }
 
 static int join_register(struct rch *ch, struct rendezvous *m)
 {
-    struct rendezvous_handshake *kept;
+    struct rendezvous_handshake *kept = rendezvous_first_handshake(m);
     struct handshake h;
     int rc;
 
     rendezvous_register(m, &ch->end);
+    if (kept != NULL)
+        (void)rendezvous_pair(m, kept->number);
     /* release: pairs with the loads of `state` */
     atomic_store_explicit(&ch->state, join_first_state(ch), memory_order_release);
     RPIPE_FAILPOINT("rpipe: registered");
     handshake_make(ch, &h);
-    kept = rendezvous_find_handshake(m, ch->end.incarnation);
     if (kept != NULL && kept->close_message) {
-        join_late(ch, m, kept);
+        join_late(ch, kept);
         return 0;
     }
     /* posting only queues: behind everything that was posted to this peer before, and before the close message */
     rc = message_post(ch->peer, MESSAGE_HANDSHAKE, &h.head, NULL);
     if (rc != 0 && rc != -EPIPE && rc != -ECONNRESET) { /* the peer has no notice of this end */
-        rendezvous_unregister(&ch->end);
-        m->opened--;
+        rendezvous_unregister_unopened(&ch->end);
         atomic_store_explicit(&ch->state, STATE_CLOSED, memory_order_release);
         return rc;
     }
     RPIPE_FAILPOINT("rpipe: handshake posted");
     if (kept != NULL)
-        join_kept(ch, m, kept, rc);
+        join_kept(ch, kept, rc);
     else if (rc == 0)
         roles_opened(ch);
-    if (rc != 0)
+    if (rc != 0) {
+        m->of->gone = true;
         end_state_set(ch, rc == -EPIPE ? STATE_PEER_LEFT : STATE_PEER_DIED);
+    }
     if (control_peer_exiting(ch->peer)) /* set before ends_peer_exiting takes the lock */
         join_peer_exiting(ch);
     return 0;
@@ -225,40 +231,29 @@ int join_open(struct rch *ch)
 
 /* ---- the peer's handshake: rendezvous lock held ---- */
 
-/* No memory to keep it until the own end is opened: the peer's end must not wait for its deadline. */
-static void join_return_handshake(const struct message *m)
+/* It cannot be kept until the own end is opened: the peer's end must not wait for its deadline. */
+static void join_return_handshake(const struct message *m, int code)
 {
-    struct fail_message answer = {.head = *m->head};
+    struct fail_message answer = {.head = message_answer(m->head, sizeof(answer))};
 
-    answer.head.bytes = sizeof(answer);
-    answer.head.role = (uint8_t)side_other((enum side)m->head->role);
-    answer.head.code = -ENOMEM;
-    snprintf(answer.reason, sizeof(answer.reason), "no memory to keep its handshake");
+    answer.head.code = code;
+    if (code == -ENOMEM)
+        snprintf(answer.reason, sizeof(answer.reason), "no memory to keep its handshake");
+    else
+        snprintf(answer.reason, sizeof(answer.reason),
+                 "%u ends of this process wait for their other end already, the most is %u",
+                 RENDEZVOUS_KEPT_MAX, RENDEZVOUS_KEPT_MAX);
     (void)message_post(m->from, MESSAGE_FAIL, &answer.head, NULL);
 }
 
 static void join_keep_handshake(const struct message *m)
 {
     const struct end_message_head *head = m->head;
-    struct rendezvous *r;
-    int rc;
+    int rc = rendezvous_keep(m->from, side_other((enum side)head->role), head->context,
+                             head->end_number, head, sizeof(struct handshake));
 
-    errno = 0;
-    r = rendezvous_find_for_peer(m->from, side_other((enum side)head->role), head->context,
-                                 head->incarnation);
-    if (r == NULL && errno != ENOMEM) {
-        log_few(
-            &join_warned,
-            "rank %d: handshake ignored: it is of an old incarnation, or %u are pending already",
-            m->from, RENDEZVOUS_KEPT_MAX);
-        return;
-    }
-    if (r != NULL && !rendezvous_is_ahead(r, head->incarnation))
-        return;
-    rc = r == NULL ? -ENOMEM
-                   : rendezvous_keep(r, head->incarnation, head, sizeof(struct handshake), NULL);
-    if (rc == -ENOMEM)
-        join_return_handshake(m);
+    if (rc == -ENOMEM || rc == -ENOBUFS)
+        join_return_handshake(m, rc);
     if (rc != 0) {
         log_few(&join_warned, "rank %d: handshake of context %llu is not kept: %s", m->from,
                 (unsigned long long)head->context, strerror(-rc));
@@ -268,16 +263,31 @@ static void join_keep_handshake(const struct message *m)
     }
 }
 
+/* The first own end that waits for a handshake; NULL: none. */
+static struct rch *join_pair(const struct message *m)
+{
+    const struct end_message_head *head = m->head;
+    struct rendezvous *r =
+        rendezvous_find(m->from, side_other((enum side)head->role), head->context, false);
+    struct rendezvous_end *end = NULL;
+
+    if (r != NULL && rendezvous_find_handshake(r, head->end_number) == NULL)
+        end = rendezvous_pair(r, head->end_number);
+    return end != NULL ? container_of(end, struct rch, end) : NULL;
+}
+
 static void join_on_handshake(struct rch *ch, struct message *m)
 {
     const struct handshake *h = (const struct handshake *)(const void *)m->head;
     uint32_t state;
 
-    if (!handshake_is_valid(h)) {
+    if (!handshake_is_valid(h) || (m->head->flags & MESSAGE_OF_RECEIVER) != 0) {
         log_few(&join_warned, "rank %d: invalid handshake ignored", m->from);
         return;
     }
     RPIPE_FAILPOINT("join: handshake received");
+    if (ch == NULL)
+        ch = join_pair(m);
     if (ch == NULL) {
         join_keep_handshake(m);
         return;
@@ -325,10 +335,9 @@ const char *join_pending(const struct rch *ch)
 
     snprintf(text, sizeof(text), "%s has opened", control_peer_name(ch->peer));
     rendezvous_lock();
-    while (listed < 3 && (m = rendezvous_next(m)) != NULL) {
+    while (listed < 3 && (m = rendezvous_next_of_peer(ch->peer, m)) != NULL) {
         used = strlen(text);
-        if (m->peer == ch->peer &&
-            join_describe_pending(m, ch, listed == 0, text + used, sizeof(text) - used))
+        if (join_describe_pending(m, ch, listed == 0, text + used, sizeof(text) - used))
             listed++;
     }
     rendezvous_unlock();

@@ -79,7 +79,7 @@ static int pending_poll(uint64_t context, uint64_t *seen, void *list, int most, 
         return 0;
     rendezvous_lock();
     arrivals = rendezvous_arrivals(); /* under the lock: what it counts can be found */
-    while (n < most && (m = rendezvous_next(m)) != NULL)
+    while (n < most && (m = rendezvous_next_waiting(m)) != NULL)
         if (m->context == context && pending_waits(m) && pending_describe(m, &p))
             pending_store(list, n++, size, &p);
     rendezvous_unlock();

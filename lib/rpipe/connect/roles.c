@@ -75,8 +75,8 @@ static struct rendezvous *roles_lone_end(const struct rendezvous *other)
     struct rendezvous *m = NULL, *own = NULL;
     int pending = 0;
 
-    while ((m = rendezvous_next(m)) != NULL) {
-        if (m->peer != other->peer || m->side != other->side)
+    while ((m = rendezvous_next_of_peer(other->peer, m)) != NULL) {
+        if (m->side != other->side)
             continue;
         pending += roles_peer_waits(m);
         if (roles_waits(m)) {
@@ -122,7 +122,7 @@ static void roles_check(void *unused)
     (void)unused;
     rendezvous_lock();
     roles_scheduled = false;
-    while ((other = rendezvous_next(other)) != NULL) {
+    while ((other = rendezvous_next_waiting(other)) != NULL) {
         if (other->peer == job_own_rank() || !roles_peer_waits(other))
             continue;
         roles_check_role(other);

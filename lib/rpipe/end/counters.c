@@ -141,16 +141,9 @@ void counter_describe(struct rch *ch)
     strncpy(p->backend, ch->ops->name, sizeof(p->backend) - 1);
 }
 
-/* Openings so far. Incarnations begin at `first`; 0 is skipped when they wrap around. */
-static uint32_t counter_openings(uint32_t incarnation, uint32_t first)
-{
-    return incarnation - first - (incarnation < first);
-}
-
 void counter_opened(struct rch *ch)
 {
-    ch->published_end.incarnation =
-        counter_openings(ch->end.incarnation, (uint32_t)ch->published_end.first);
+    ch->published_end.incarnation = ch->end.incarnation;
     trace_describe(ch->trace, &ch->published_end);
     published_open(&ch->published_end);
 }

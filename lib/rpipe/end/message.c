@@ -32,8 +32,18 @@ struct end_message_head message_head(const struct rch *ch, size_t bytes, uint64_
                                      .version = PROTOCOL_NEWEST,
                                      .role = (uint8_t)config_side(&ch->cfg),
                                      .context = ch->cfg.context,
-                                     .incarnation = ch->end.incarnation,
+                                     .end_number = ch->end.number,
                                      .number = number};
+}
+
+struct end_message_head message_answer(const struct end_message_head *head, size_t bytes)
+{
+    return (struct end_message_head){.bytes = (uint32_t)bytes,
+                                     .version = PROTOCOL_NEWEST,
+                                     .role = (uint8_t)side_other((enum side)head->role),
+                                     .flags = MESSAGE_OF_RECEIVER,
+                                     .context = head->context,
+                                     .end_number = head->end_number};
 }
 
 int message_post(int peer, enum message_type type, const struct end_message_head *message,
@@ -73,15 +83,30 @@ static bool message_read(const struct message_handler *handler, const void *body
     memset(copy, 0, handler->known);
     memcpy(copy, body, bytes < handler->known ? bytes : handler->known);
     return head->bytes == bytes && (head->role == SIDE_WRITER || head->role == SIDE_READER) &&
-           head->incarnation != 0;
+           head->end_number != 0;
 }
 
-static void message_deliver(const struct message_handler *handler, struct message *m)
+/* The end that a message concerns; NULL: there is none. */
+static struct rendezvous_end *message_find_end(const struct message *m)
 {
     const struct end_message_head *head = m->head;
     struct rendezvous *r =
         rendezvous_find(m->from, side_other((enum side)head->role), head->context, false);
-    struct rendezvous_end *end = r != NULL ? rendezvous_find_end(r, head->incarnation) : NULL;
+    struct rendezvous_end *end;
+
+    if (r == NULL)
+        return NULL;
+    if ((head->flags & MESSAGE_OF_RECEIVER) == 0)
+        return rendezvous_find_paired(r, head->end_number);
+    end = rendezvous_find_own(r, head->end_number);
+    if (end != NULL)
+        end->paired = true; /* no end of the peer will belong to it */
+    return end;
+}
+
+static void message_deliver(const struct message_handler *handler, struct message *m)
+{
+    struct rendezvous_end *end = message_find_end(m);
     struct rch *ch = end != NULL ? container_of(end, struct rch, end) : NULL;
 
     if (handler->of_any != NULL)

@@ -45,13 +45,19 @@ struct end_message_head {
     uint32_t bytes;   /* of the whole structure */
     uint16_t version; /* newest protocol version of the sender */
     uint8_t role;     /* enum side, of the sender */
-    uint8_t zero;
+    uint8_t flags;    /* MESSAGE_OF_RECEIVER */
     uint64_t context;
-    uint32_t incarnation; /* of the sender's end, and so of the other */
-    int32_t code;         /* 0 or a negative errno */
+    uint32_t end_number; /* of the sender's end (struct rendezvous_end) */
+    int32_t code;        /* 0 or a negative errno */
     uint64_t number;
 };
 static_assert(sizeof(struct end_message_head) == 32, "on the wire");
+
+/*
+ * The sender has no end: end_number is that of the receiver's, which will be paired with no other
+ * end. Of CLOSE and FAIL.
+ */
+#define MESSAGE_OF_RECEIVER 1u
 
 #define MESSAGE_REASON_BYTES 384
 struct fail_message {
@@ -69,6 +75,8 @@ int message_post(int peer, enum message_type type, const struct end_message_head
                  const int *fd);
 /* Queues a message of this end that is a head alone. */
 int message_post_head(const struct rch *ch, enum message_type type, uint64_t number);
+/* The head of an answer to this one, with `bytes` bytes, in the name of an end that does not exist. */
+struct end_message_head message_answer(const struct end_message_head *head, size_t bytes);
 
 /* ---- receiving ---- */
 

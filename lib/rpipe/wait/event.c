@@ -30,8 +30,12 @@
 static int event_watched; /* ends in event mode; rendezvous lock */
 
 /* +1, -1: rendezvous lock held, so that the last setting is that of the last count. */
-static void event_watch(int change)
+static void event_watch(struct rch *ch, int change)
 {
+    if (change > 0)
+        rendezvous_watch(&ch->end);
+    else
+        rendezvous_unwatch(&ch->end);
     event_watched += change;
     control_set_ticking(event_watched >
                         0); /* a dead writer signals nothing: its liveness is polled */
@@ -43,7 +47,7 @@ void event_close(struct rch *ch)
 
     if (reader) {
         received_socket_close(ch->event_fd);
-        event_watch(-1);
+        event_watch(ch, -1);
     }
     if (reader && ch->signal_fd >= 0)
         close(ch->signal_fd); /* its own: the writer has a duplicate, and nothing is sent to it */
@@ -106,7 +110,7 @@ static int event_fd_attempt(struct rch *ch, void *arguments)
     ch->event_plain = received_refuse(pair[0], true);
     end_signal(ch); /* readable until the writer has acknowledged */
     atomic_fetch_or_explicit(&ch->state, STATE_EVENT, memory_order_acq_rel);
-    event_watch(+1);
+    event_watch(ch, +1);
     rendezvous_unlock();
     RPIPE_FAILPOINT("event: descriptor made");
     /* if the peer is gone: the descriptor is readable, and rread returns the reason */

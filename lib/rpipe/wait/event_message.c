@@ -60,7 +60,7 @@ static void event_on_request(struct rch *ch, struct message *m)
         return;
     }
     r = rendezvous_find(m->from, SIDE_WRITER, head->context, false);
-    kept = r != NULL ? rendezvous_find_handshake(r, head->incarnation) : NULL;
+    kept = r != NULL ? rendezvous_find_handshake(r, head->end_number) : NULL;
     if (kept != NULL && !kept->events && rendezvous_keep_fd(kept, m->fd))
         m->fd = -1;
 }
