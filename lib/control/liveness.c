@@ -150,8 +150,15 @@ int liveness_map(int fd, const _Atomic uint32_t **word, struct error *err)
     return 0;
 }
 
+const _Atomic uint32_t *liveness_of_gone(bool died)
+{
+    static const _Atomic uint32_t word[2] = {LIVENESS_LEFT, LIVENESS_OWNER_DIED};
+
+    return &word[died];
+}
+
 void liveness_unmap(const _Atomic uint32_t *word)
 {
-    if (word != NULL)
+    if (word != NULL && word != liveness_of_gone(false) && word != liveness_of_gone(true))
         munmap((void *)(uintptr_t)word, LIVENESS_PAGE_BYTES);
 }

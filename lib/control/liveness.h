@@ -43,5 +43,7 @@ void liveness_destroy(void);
  * message. */
 int liveness_map(int fd, const _Atomic uint32_t **word, struct error *err);
 void liveness_unmap(const _Atomic uint32_t *word);
+/* Words of processes that are gone, whose pages are not mapped any more: died, or left. */
+const _Atomic uint32_t *liveness_of_gone(bool died);
 
 #endif

@@ -2,9 +2,9 @@
 /*
  * peer_card.c: see peer_card.h.
  *
- * A card is fetched from the bootstrap once, checked, and kept until the process leaves the job. It
- * never changes, so it is read without a lock. Two threads may fetch it at the same time; the first
- * to store it wins.
+ * A card is fetched from the bootstrap once, checked, and kept until the peer has ended: the service
+ * thread frees it then, so that other threads copy it under the lock. Two threads may fetch it at the
+ * same time; the first to store it wins.
  */
 #include "control/peer_card.h"
 
@@ -40,54 +40,101 @@ int peer_card_path(const struct card *card, struct error *err)
     return CONTROL_TCP;
 }
 
+/* Of the bootstrap. 0 or -errno and a message. */
+static int peer_card_fetch(int peer, struct card *card, int64_t deadline, struct error *err)
+{
+    uint8_t blob[JOB_CARD_MAX];
+    size_t bytes;
+    int result = job_card(peer, blob, &bytes, deadline, err);
+
+    return result != 0 ? result : card_check(card, blob, bytes, peer, err);
+}
+
+/* Keeps the card, unless another thread was faster, or the peer has ended. 0 or -ENOMEM. */
+static int peer_card_keep(struct peer *p, const struct card *card)
+{
+    struct card *copy = malloc(sizeof(*copy));
+
+    if (copy == NULL)
+        return -ENOMEM;
+    *copy = *card;
+    pthread_mutex_lock(&control.lock);
+    if (p->card == NULL && atomic_load_explicit(&p->state, memory_order_relaxed) == 0) {
+        p->card = copy;
+        copy = NULL;
+    }
+    pthread_mutex_unlock(&control.lock);
+    free(copy);
+    return 0;
+}
+
+static const struct card *peer_card_kept(struct peer *p)
+{
+    const struct card *card;
+
+    pthread_mutex_lock(&control.lock);
+    card = p->card;
+    pthread_mutex_unlock(&control.lock);
+    return card;
+}
+
+int peer_card_copy(int peer, struct card *card, int64_t deadline, struct error *err)
+{
+    struct peer *p = state_peer(peer);
+    bool kept;
+    int result;
+
+    if (p == NULL)
+        return error_set(err, -ENOENT, "there is no %s", control_peer_name(peer));
+    pthread_mutex_lock(&control.lock);
+    kept = p->card != NULL;
+    if (kept)
+        *card = *p->card;
+    pthread_mutex_unlock(&control.lock);
+    result = kept ? 0 : peer_card_fetch(peer, card, deadline, err);
+    if (!kept && result == 0)
+        (void)peer_card_keep(p, card); /* without memory it is fetched again */
+    return result;
+}
+
 const struct card *peer_card(int peer, int64_t deadline, struct error *err)
 {
     struct peer *p = state_peer(peer);
-    struct card *card, *none = NULL;
-    uint8_t blob[JOB_CARD_MAX];
-    size_t bytes;
+    const struct card *kept = p != NULL ? peer_card_kept(p) : NULL;
+    struct card card;
+    int result = 0;
 
-    if (p == NULL) {
-        error_note(err, "there is no %s", control_peer_name(peer));
-        errno = ENOENT;
-        return NULL;
-    }
-    card = atomic_load_explicit(&p->card, memory_order_acquire); /* pairs with the exchange below */
-    if (card != NULL)
-        return card;
     errno = 0;
-    if (job_card(peer, blob, &bytes, deadline, err) != 0)
-        return NULL;
-    card = malloc(sizeof(*card));
-    if (card == NULL || card_check(card, blob, bytes, peer, err) != 0) {
-        bool no_memory = card == NULL;
-
-        if (no_memory)
-            error_note(err, "no memory for the card of %s", control_peer_name(peer));
-        free(card);
-        errno = no_memory ? ENOMEM : EPROTO;
-        return NULL;
-    }
-    if (!atomic_compare_exchange_strong_explicit(&p->card, &none, card, memory_order_acq_rel,
-                                                 memory_order_acquire)) {
-        free(card); /* another thread was faster */
-        return none;
-    }
-    return card;
+    if (kept != NULL)
+        return kept;
+    if (p == NULL)
+        result = error_set(err, -ENOENT, "there is no %s", control_peer_name(peer));
+    else if (atomic_load_explicit(&p->state, memory_order_relaxed) != 0)
+        result =
+            error_set(err, -ENOENT, "%s was lost, or had left, before", control_peer_name(peer));
+    if (result == 0)
+        result = peer_card_fetch(peer, &card, deadline, err);
+    if (result == 0 && (result = peer_card_keep(p, &card)) != 0)
+        error_note(err, "no memory for the card of %s", control_peer_name(peer));
+    if (result == 0)
+        return peer_card_kept(p);
+    errno = -result;
+    return NULL;
 }
 
 enum control_path control_path(int peer)
 {
-    const struct card *card;
     struct error err = {""};
+    struct card card;
     int path;
 
     if (!control_running() || state_peer(peer) == NULL)
         return CONTROL_TCP;
     if (peer == control.rank)
         return CONTROL_SELF;
-    card = peer_card(peer, deadline_in_ms(CARD_MS), &err);
-    path = card != NULL ? peer_card_path(card, &err) : CONTROL_TCP;
+    path = peer_card_copy(peer, &card, deadline_in_ms(CARD_MS), &err) == 0
+               ? peer_card_path(&card, &err)
+               : CONTROL_TCP;
     return path >= 0 ? (enum control_path)path : CONTROL_TCP;
 }
 
@@ -106,19 +153,20 @@ int control_host_unknown(int peer)
 
 int control_peer_backends(int peer, uint32_t *backends, bool *same_kernel, struct error *err)
 {
-    const struct card *card;
     struct error cause = {""};
+    struct card card;
 
     if (!control_running())
         return error_set(err, -ENOTCONN, "the control network is not running; call rinit first");
     if (state_peer(peer) == NULL)
         return error_set(err, -ENOENT, "there is no %s; the job has %d ranks",
                          control_peer_name(peer), control.size);
-    card = peer == control.rank ? &control.card : peer_card(peer, deadline_in_ms(CARD_MS), &cause);
-    if (card == NULL)
+    if (peer == control.rank)
+        card = control.card;
+    else if (peer_card_copy(peer, &card, deadline_in_ms(CARD_MS), &cause) != 0)
         return error_set(err, -EHOSTUNREACH, "the business card of %s cannot be read: %s",
                          control_peer_name(peer), cause.text);
-    *backends = card->backends;
-    *same_kernel = card_same_kernel(card, &control.card);
+    *backends = card.backends;
+    *same_kernel = card_same_kernel(&card, &control.card);
     return 0;
 }

@@ -42,6 +42,34 @@ static void peer_end_drop_queue(struct peer *p, int state)
         message_free(container_of(at, struct message, link));
 }
 
+/* ---- what is kept of a peer ---- */
+
+/* control.lock is held. */
+static void peer_end_unmap(struct peer *p, int state)
+{
+    const _Atomic uint32_t *word = atomic_load_explicit(&p->liveness, memory_order_relaxed);
+
+    if (word == NULL || p->liveness_uses > 0)
+        return;
+    /* release: as greeting.c */
+    atomic_store_explicit(&p->liveness, liveness_of_gone(state == -ECONNRESET),
+                          memory_order_release);
+    liveness_unmap(word);
+}
+
+/* After the hooks: the layers above have dropped what they held. */
+static void peer_end_give_back(struct peer *p)
+{
+    struct card *card;
+
+    pthread_mutex_lock(&control.lock);
+    card = p->card;
+    p->card = NULL;
+    peer_end_unmap(p, atomic_load_explicit(&p->state, memory_order_relaxed));
+    pthread_mutex_unlock(&control.lock);
+    free(card);
+}
+
 void peer_end(struct peer *p, enum control_end end, const char *reason)
 {
     int number = peer_number(p);
@@ -73,6 +101,7 @@ void peer_end(struct peer *p, enum control_end end, const char *reason)
     control.lanes.peer_changed(number);
     if (control.hooks.peer_gone != NULL)
         control.hooks.peer_gone(number, end, err.text);
+    peer_end_give_back(p);
 }
 
 void peer_end_soon(struct peer *p, const char *reason)
@@ -192,4 +221,49 @@ const _Atomic uint32_t *control_liveness(int peer)
         return liveness_word();
     /* acquire: pairs with the release in greeting.c, after the mapping */
     return atomic_load_explicit(&p->liveness, memory_order_acquire);
+}
+
+const _Atomic uint32_t *control_liveness_hold(int peer)
+{
+    struct peer *p = control_running() ? state_peer(peer) : NULL;
+    const _Atomic uint32_t *word;
+
+    if (p == NULL || peer == control.rank)
+        return control_liveness(peer);
+    pthread_mutex_lock(&control.lock);
+    word = atomic_load_explicit(&p->liveness, memory_order_acquire); /* as control_liveness() */
+    p->liveness_uses += word != NULL;
+    pthread_mutex_unlock(&control.lock);
+    return word;
+}
+
+void control_liveness_drop(int peer, const _Atomic uint32_t *word)
+{
+    struct peer *p = control_running() ? state_peer(peer) : NULL;
+    int state;
+
+    if (p == NULL || peer == control.rank || word == NULL)
+        return;
+    pthread_mutex_lock(&control.lock);
+    p->liveness_uses--;
+    state = atomic_load_explicit(&p->state, memory_order_relaxed);
+    if (state != 0)
+        peer_end_unmap(p, state);
+    pthread_mutex_unlock(&control.lock);
+}
+
+void control_check_peer(int peer)
+{
+    struct peer *p = control_running() ? state_peer(peer) : NULL;
+    bool died;
+
+    if (p == NULL || peer == control.rank ||
+        atomic_load_explicit(&p->liveness, memory_order_relaxed) == NULL ||
+        pthread_mutex_trylock(&control.lock) != 0) /* the caller repeats it */
+        return;
+    died = liveness_died(atomic_load_explicit(&p->liveness, memory_order_relaxed)) &&
+           atomic_load_explicit(&p->state, memory_order_relaxed) == 0;
+    pthread_mutex_unlock(&control.lock);
+    if (died)
+        control_check_liveness();
 }

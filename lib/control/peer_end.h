@@ -47,7 +47,13 @@ bool control_peer_exiting(int peer);
  * Valid until control_stop(). */
 const char *control_peer_why(int peer);
 /* The liveness word of the peer (read-only page), or NULL: not connected yet, or not on this
- * host. Valid until control_stop(). The word is the owner's thread id while it lives. */
+ * host. The word is the owner's thread id while it lives. After the end of the peer the page is
+ * unmapped, so the word is valid on the service thread until that of the peer, */
 const _Atomic uint32_t *control_liveness(int peer);
+/* and for a holder until it drops it. */
+const _Atomic uint32_t *control_liveness_hold(int peer);
+void control_liveness_drop(int peer, const _Atomic uint32_t *word);
+/* As control_check_liveness(), if the word of this peer states its death. Any thread. */
+void control_check_peer(int peer);
 
 #endif

@@ -20,6 +20,8 @@ void peer_unreachable(struct peer *p, bool is_unix, const char *reason)
         peer_end_soon(p, reason);
         return;
     }
+    if (p->card == NULL) /* it has ended */
+        return;
     p->address++;
     if (p->address < p->card->addresses) {
         peer_retry_in(p, 1);

@@ -109,7 +109,7 @@ void state_free_peers(void)
         list_for_each (at, after, &p->queue)
             message_free(container_of(at, struct message, link));
         liveness_unmap(atomic_load_explicit(&p->liveness, memory_order_relaxed));
-        free(atomic_load_explicit(&p->card, memory_order_relaxed));
+        free(p->card);
         free(p->drain_reason);
         free(atomic_load_explicit(&p->death_reason, memory_order_relaxed));
     }

@@ -60,9 +60,10 @@ struct peer {
     _Atomic int state; /* 0, -EPIPE, -ECONNRESET; written under the lock, never back to 0 */
     _Atomic bool membarrier;
     _Atomic uint32_t window[WIRE_LANES]; /* of the lanes to the peer; 0: not greeted yet */
+    uint32_t liveness_uses;              /* L: holders of the page: control_liveness_hold() */
     const _Atomic uint32_t
-        *_Atomic liveness;      /* set once; unmapped when the control network stops */
-    struct card *_Atomic card;  /* set once */
+        *_Atomic liveness; /* the page; after the end of the peer and its last use, a word alone */
+    struct card *card;     /* L, and on the service thread; NULL again after its end */
     char *_Atomic death_reason; /* set once: why the peer is considered dead */
     _Atomic bool exiting;       /* set once: it is in rexit */
 

@@ -102,11 +102,7 @@ void transfer_sleep(int64_t deadline)
     pthread_cond_timedwait(&transfers.changed, &transfers.lock, &at);
 }
 
-void transfer_check_peer(int peer)
-{
-    if (liveness_died(control_liveness(peer)))
-        control_check_liveness();
-}
+void transfer_check_peer(int peer) { control_check_peer(peer); }
 
 /* While this thread waits for a peer: its end is reported by the service thread, after the
  * messages that it sent. */

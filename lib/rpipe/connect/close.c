@@ -48,6 +48,8 @@ static void close_release(struct rch *ch)
     }
     if (ch->cfg.threads)
         pthread_mutex_destroy(&ch->mutex);
+    control_liveness_drop(ch->peer, ch->liveness);
+    ch->liveness = NULL;
     control_message_free(ch->close_message);
     ch->close_message = NULL;
     free(ch->reason);

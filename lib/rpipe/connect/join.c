@@ -97,7 +97,7 @@ static void join(struct rch *ch, const struct handshake *h)
     }
     RPIPE_FAILPOINT("join: handshake attached");
     join_choose_fences(ch);
-    ch->liveness = control_liveness(ch->peer);
+    ch->liveness = control_liveness_hold(ch->peer); /* until close_release() */
     if (h->incarnation >
         ch->end.incarnation) /* this process has forgotten that it was open before */
         trace_set_incarnation(ch->trace, h->incarnation);

@@ -117,13 +117,15 @@ bool end_peer_died(const struct rch *ch, uint32_t state)
 {
     struct rch *changing = (struct rch *)ch;
 
+    if ((state & (STATE_PEER_DIED | STATE_JOINED)) == 0) {
+        control_check_peer(ch->peer);
+        return false; /* the peer's handshake may still be in flight */
+    }
     if ((state & STATE_PEER_DIED) == 0) {
-        if (!liveness_died((state & STATE_JOINED) != 0 ? ch->liveness : control_liveness(ch->peer)))
+        if (!liveness_died(ch->liveness))
             return false;
         /* the service thread receives what the peer had sent, then sets PEER_DIED at every end */
         control_check_liveness();
-        if ((state & STATE_JOINED) == 0)
-            return false; /* the peer's handshake may still be in flight */
     }
     /* what is read from here on is as the dead process left it */
     atomic_thread_fence(memory_order_acquire);
@@ -169,8 +171,8 @@ static int call_peer_state(struct rch *ch, uint32_t state)
         ((state & STATE_JOINED) != 0 && liveness_died(ch->liveness)))
         return call_error(ch, -EPIPE, "the %s, rank %d, has died%s", other, ch->peer,
                           end_death_reason(ch));
-    if ((state & STATE_JOINED) == 0 && liveness_died(control_liveness(ch->peer)))
-        control_check_liveness(); /* STATE_PEER_DIED follows, after what the peer had sent */
+    if ((state & STATE_JOINED) == 0)
+        control_check_peer(ch->peer); /* STATE_PEER_DIED follows, after what the peer had sent */
     return 0;
 }
 
