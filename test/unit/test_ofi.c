@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_ofi.c: the libfabric backend over a completion queue that is made here, and fails; and which device it takes. What a real
+ * test_ofi.c: the libfabric backend over a completion queue that is made here, and fails; which addresses stay; and which device it takes. What a real
  * provider does, test/btl/conform tests.
  */
 #include "btl/ofi/fabric.h"
+#include "btl/ofi/operation.h"
 #include "btl/ofi/progress.h"
 
 #include "util/log.h"
@@ -13,6 +14,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -76,6 +78,68 @@ static void test_lines_fail_with_their_queue(void **state)
         assert_int_equal(done[i].pending, 0);
         assert_int_equal(done[i].error, -EIO);
     }
+}
+
+/* ---- the address of a rank ---- */
+
+#define RANKS 1000
+
+static int removed;
+
+static int av_remove(struct fid_av *av, fi_addr_t *to, size_t count, uint64_t flags)
+{
+    (void)av, (void)to, (void)flags;
+    removed += (int)count;
+    return 0;
+}
+
+static struct ofi_peer *peer_of(struct btl *btl, int rank)
+{
+    struct ofi_peer *p = calloc(1, sizeof(*p));
+
+    assert_non_null(p);
+    p->key = (uint64_t)rank;
+    p->rank = rank;
+    p->uses = 1;
+    assert_int_equal(hash_put(&btl->rma.peers, p->key, p), 0);
+    return p;
+}
+
+/* A connection that is closed with an operation outstanding keeps the address until that is complete, and not longer. */
+static void test_addresses_of_ranks_that_are_gone_are_removed(void **state)
+{
+    static struct fi_ops_av ops = {.size = sizeof(ops), .remove = av_remove};
+    struct fid_av av = {.ops = &ops};
+    struct btl btl = {0};
+    struct btl_done done;
+    struct ofi_op op;
+
+    (void)state;
+    btl.rma.av = &av;
+    pthread_mutex_init(&btl.lock, NULL);
+    list_init(&btl.connections);
+    list_init(&btl.stuck);
+    list_init(&btl.stuck_connections);
+    list_init(&btl.orphans);
+    for (int rank = 0; rank < RANKS; rank++) {
+        struct btl_connection *line = malloc(sizeof(*line));
+
+        assert_non_null(line);
+        list_init(&btl.spare);
+        line_begin(&btl, line, &op, &done);
+        list_init(&op.stuck);
+        op.endpoint = &btl.rma;
+        op.peer = line->peer = rank;
+        line->pending = 1;
+        line->remote = peer_of(&btl, rank);
+        btl_ofi_ops.connection_close(line);
+        fabric_peer_gone(&btl.rma, rank);
+        assert_int_equal(removed, rank);
+        operation_put(&btl, &op);
+        assert_int_equal(removed, rank + 1);
+    }
+    assert_int_equal(btl.rma.peers.used, 0);
+    hash_free(&btl.rma.peers);
 }
 
 static const char *device = "", *provider = "";
@@ -169,6 +233,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines_fail_with_their_queue),
+        cmocka_unit_test(test_addresses_of_ranks_that_are_gone_are_removed),
         cmocka_unit_test(test_the_device_that_was_asked_for),
         cmocka_unit_test(test_a_provider_that_can_crash_has_to_be_named),
     };

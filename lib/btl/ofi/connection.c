@@ -101,26 +101,21 @@ int ofi_connection_state(struct btl_connection *connection, struct error *err)
     return rc;
 }
 
-/* Whether the provider may still refer to memory, or to the address, because of this connection. */
-static bool ofi_connection_is_quiet(const struct btl_connection *connection)
-{
-    return connection->pending == 0 && !connection->unflushed && connection->rest.bytes == 0 &&
-           connection->rest_slot.bytes == 0;
-}
-
 void ofi_connection_close(struct btl_connection *connection)
 {
     struct btl *btl = connection->btl;
-    bool failed;
+    bool failed, unknown;
 
     if (btl->forked)
         return;
     RPIPE_FAILPOINT("ofi: before a connection is closed");
     ofi_lock(btl);
-    if (connection->remote != NULL && ofi_connection_is_quiet(connection))
-        fabric_peer_put(&btl->rma, connection->remote);
-    deferred_abandon(connection);
+    deferred_abandon(connection); /* its orphans use the address too */
     failed = ofi_error_of(connection) != 0;
+    /* writes without completions after a failure: the provider may refer to the address for ever */
+    unknown = failed && connection->unflushed;
+    if (connection->remote != NULL && !unknown)
+        fabric_peer_put(&btl->rma, connection->remote);
     list_remove(&connection->link);
     btl->connection_count--;
     progress_posted(btl); /* for its orphans */

@@ -4,6 +4,7 @@
  */
 #include "btl/ofi/deferred.h"
 
+#include "btl/ofi/fabric.h"
 #include "btl/ofi/operation.h"
 #include "btl/ofi/post.h"
 #include "btl/ofi/stream.h"
@@ -48,6 +49,9 @@ void deferred_abandon(struct btl_connection *connection)
 
         op->connection = NULL;
         op->done = NULL;
+        op->remote = connection->remote; /* until operation_put() */
+        if (op->remote != NULL)
+            op->remote->uses++;
         list_remove(&op->link);
         list_append(&btl->orphans, &op->link);
     }

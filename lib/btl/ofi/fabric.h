@@ -13,7 +13,7 @@ struct ofi_peer {
     fi_addr_t to;
     uint64_t key;  /* in ofi_endpoint.peers */
     int rank;      /* the peer that has sent the address */
-    uint32_t uses; /* connections, and those that were closed with operations outstanding */
+    uint32_t uses; /* connections, and operations of closed ones */
     bool gone;     /* the rank is gone: removed with the last use */
 };
 

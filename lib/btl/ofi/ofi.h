@@ -72,6 +72,7 @@ struct ofi_op {
     struct link stuck;          /* btl.stuck: the provider did not accept the next step */
     struct ofi_endpoint *endpoint;
     struct btl_connection *connection; /* NULL: closed; the operation may still access its memory */
+    struct ofi_peer *remote;           /* of an orphan: `to` is in use until it is complete */
     int peer;
     fi_addr_t to;
     struct btl_done *done;

@@ -106,6 +106,9 @@ void operation_put(struct btl *btl, struct ofi_op *op)
             op->connection->placing--;
         op->connection = NULL;
     }
+    if (op->remote != NULL)
+        fabric_peer_put(op->endpoint, op->remote);
+    op->remote = NULL;
     list_remove(&op->stuck);
     list_remove(&op->link);
     list_insert(&btl->spare, &op->link); /* in front: it is in the cache */
