@@ -29,9 +29,9 @@ static const char *in_directory(const char *name)
 struct limit {
     rlim_t at_start,
         later; /* of files, in bytes; RLIM_INFINITY: none. Only for so long as the job lasts, or for one channel */
-    bool forks;
+    bool forks, at_once; /* at_once: the pipes are not closed */
 };
-static const struct limit none = {RLIM_INFINITY, RLIM_INFINITY, false};
+static const struct limit none = {RLIM_INFINITY, RLIM_INFINITY, false, false};
 
 /* In a process of its own, whose limit would cut off the message of a failure. */
 static void limit_files(rlim_t bytes)
@@ -60,7 +60,7 @@ static void child_of_the_job(void)
     CHECK(NULL, status == 0);
 }
 
-static void one_pipe(uint32_t ctx)
+static void one_pipe(uint32_t ctx, bool closes)
 {
     rpipe_config_t w = {0}, r;
     struct pair p;
@@ -77,7 +77,7 @@ static void one_pipe(uint32_t ctx)
     CHECK(NULL, rwait(p.w) == 0 && rwait(p.r) == 0);
     CHECK(NULL, (d = rmalloc(p.w, 100)) != ADDR_NULL && rwrite(p.w, d) == 0);
     CHECK(NULL, rread(p.r, &d, NULL) == 0 && rfree(p.r, d) == 0);
-    CHECK(NULL, rclose(p.w) == 0 && rclose(p.r) == 0);
+    CHECK(NULL, !closes || (rclose(p.w) == 0 && rclose(p.r) == 0));
 }
 
 static void job(int pipes, const struct limit *limit)
@@ -89,7 +89,7 @@ static void job(int pipes, const struct limit *limit)
     CHECK(NULL, network_barrier() == 0); /* the first call that is recorded */
     limit_files(RLIM_INFINITY);
     for (int i = 0; i < pipes; i++)
-        one_pipe((uint32_t)i);
+        one_pipe((uint32_t)i, !limit->at_once);
     if (limit->forks)
         child_of_the_job();
     CHECK(NULL, rexit() == 0);
@@ -232,7 +232,7 @@ static void names(void **state)
 
 static void traces(void **state)
 {
-    const struct limit forks = {RLIM_INFINITY, RLIM_INFINITY, true};
+    const struct limit forks = {RLIM_INFINITY, RLIM_INFINITY, true, false};
     const char *text;
 
     (void)state;
@@ -261,8 +261,9 @@ static void trace_of_records_alone(void **state)
 /* A limit of files is no signal: no trace at all, or one in which a thread is missing. */
 static void trace_beyond_a_limit(void **state)
 {
-    const struct limit small = {100000, RLIM_INFINITY, false}; /* less than the head of a trace */
-    const struct limit later = {RLIM_INFINITY, 100000, false};
+    const struct limit small = {100000, RLIM_INFINITY, false,
+                                false}; /* less than the head of a trace */
+    const struct limit later = {RLIM_INFINITY, 100000, false, false};
 
     (void)state;
     has(output_of("RPIPE_TRACE", in_directory("small"), 0, &small), "there is no trace");
@@ -272,17 +273,35 @@ static void trace_beyond_a_limit(void **state)
     assert_null(strstr(content(in_directory("later")), "\"rwrite\""));
 }
 
-/* There are rows for so many channels; the rest is reported once, and works. */
-static void more_channels_than_rows(void **state)
+/* Rows of closed ends are used again: the last pipe is in the trace, by its own name. */
+static void rows_of_closed_ends_are_used_again(void **state)
 {
+    const int pipes = (int)TRACE_ENDS / 2 + 3;
+    const char *text;
+    char name[32];
+
+    (void)state;
+    setenv("RPIPE_TRACE_EVENTS", "64", 1);
+    assert_string_equal(output_of("RPIPE_TRACE", in_directory("many"), pipes, &none), "");
+    unsetenv("RPIPE_TRACE_EVENTS");
+    snprintf(name, sizeof(name), "\"0>0.%d writer", pipes - 1);
+    text = content(in_directory("many"));
+    has(text, name);
+    assert_null(strstr(text, "\"0>0.0 writer"));
+}
+
+/* There are rows for so many ends; the rest is reported once, and works. */
+static void more_ends_than_rows(void **state)
+{
+    const struct limit at_once = {RLIM_INFINITY, RLIM_INFINITY, false, true};
     const char *text;
 
     (void)state;
     setenv("RPIPE_TRACE_EVENTS", "64", 1);
-    text = output_of("RPIPE_TRACE", in_directory("many"), (int)TRACE_ENDS / 2 + 3, &none);
+    text = output_of("RPIPE_TRACE", in_directory("open"), (int)TRACE_ENDS / 2 + 3, &at_once);
     unsetenv("RPIPE_TRACE_EVENTS");
-    assert_int_equal(occurrences(text, "only the first "), 1);
-    has(content(in_directory("many")), "\"rwrite\"");
+    assert_int_equal(occurrences(text, "that are open at a time are traced"), 1);
+    has(content(in_directory("open")), "\"rclose\""); /* the last 64 events */
 }
 
 static int make_directory(void **state)
@@ -309,7 +328,8 @@ int main(void)
         cmocka_unit_test(traces),
         cmocka_unit_test(trace_of_records_alone),
         cmocka_unit_test(trace_beyond_a_limit),
-        cmocka_unit_test(more_channels_than_rows),
+        cmocka_unit_test(rows_of_closed_ends_are_used_again),
+        cmocka_unit_test(more_ends_than_rows),
     };
 
     return cmocka_run_group_tests(tests, make_directory, remove_directory);

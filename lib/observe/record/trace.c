@@ -29,7 +29,9 @@ static char trace_name[512], trace_raw_name[520];
 static int trace_file = -1;
 static struct trace_file *trace_header;
 static uint64_t trace_file_bytes;
-static pthread_mutex_t trace_lock = PTHREAD_MUTEX_INITIALIZER; /* appending a ring */
+static pthread_mutex_t trace_lock = PTHREAD_MUTEX_INITIALIZER; /* appending a ring; closed rows */
+/* Rows of closed ends, a queue: what they recorded stays in the trace until the row is used again. */
+static uint32_t trace_closed[TRACE_ENDS], trace_closed_first, trace_closed_count;
 
 static _Thread_local struct trace_ring *trace_own;
 static _Thread_local bool trace_none; /* this thread has no ring and gets none */
@@ -163,19 +165,48 @@ void trace_forked(void)
 
 /* ---- rows ---- */
 
+/* 0: no end that is traced is closed. */
+static uint32_t trace_row_of_closed(void)
+{
+    uint32_t row = 0;
+
+    pthread_mutex_lock(&trace_lock);
+    if (trace_closed_count > 0) {
+        row = trace_closed[trace_closed_first];
+        trace_closed_first = (trace_closed_first + 1) % TRACE_ENDS;
+        trace_closed_count--;
+        trace_header->end[row] = (struct trace_end){.since = clock_now()};
+    }
+    pthread_mutex_unlock(&trace_lock);
+    return row;
+}
+
+void trace_row_release(uint32_t row)
+{
+    if (row == 0 || !trace_on)
+        return;
+    pthread_mutex_lock(&trace_lock);
+    trace_closed[(trace_closed_first + trace_closed_count) % TRACE_ENDS] = row;
+    trace_closed_count++;
+    pthread_mutex_unlock(&trace_lock);
+}
+
 uint32_t trace_row(void)
 {
     uint32_t row;
 
     if (!trace_on)
         return 0;
+    if (atomic_load_explicit(&trace_header->rows, memory_order_relaxed) >= TRACE_ROWS &&
+        (row = trace_row_of_closed()) != 0)
+        return row;
     row = atomic_fetch_add_explicit(&trace_header->rows, 1, memory_order_relaxed);
     if (row < TRACE_ROWS)
         return row;
     /* one more than there are: the counter never wraps around, and the warning is logged once */
     atomic_store_explicit(&trace_header->rows, TRACE_ROWS + 1, memory_order_relaxed);
     if (row == TRACE_ROWS)
-        log_warn("RPIPE_TRACE: only the first %u ends are traced", TRACE_ENDS);
+        log_warn("RPIPE_TRACE: only %u ends that are open at a time are traced", TRACE_ENDS);
     return 0;
 }
 

@@ -39,7 +39,9 @@ void trace_forked(void);                      /* in the child of a fork */
 
 void trace_clock_name(char *name, size_t bytes); /* of the clock of this process; "": unknown */
 void trace_sample(const struct trace_sample *sample); /* of the clock of rank 0 */
-uint32_t trace_row(void);                             /* a row for a new end; 0: it is not traced */
+/* A row for a new end: one that was not used yet, or that of the end which was closed first. 0: the end is not traced. */
+uint32_t trace_row(void);
+void trace_row_release(uint32_t row);                               /* the end is closed */
 void trace_describe(uint32_t row, const struct published_end *end); /* names the end of a row */
 void trace_set_incarnation(uint32_t row, uint32_t incarnation);     /* the larger one counts */
 

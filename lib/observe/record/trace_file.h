@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define TRACE_MAGIC UINT64_C(0x3165636172747072) /* "rptrace1" */
-#define TRACE_VERSION 3u
+#define TRACE_VERSION 4u
 #define TRACE_THREADS 256u
 #define TRACE_ENDS 4096u
 #define TRACE_DEPTH 8u
@@ -72,15 +72,16 @@ struct trace_ring {
 };
 static_assert(sizeof(struct trace_ring) == 4096, "layout of the trace file");
 
-/* The end that a row belongs to. */
+/* The end that a row belongs to. A row is used again for another end; records from before are not of this one. */
 struct trace_end {
     uint64_t context;
     int32_t from, to; /* writer, reader */
     uint32_t incarnation;
     uint32_t role; /* enum published_role; 0: the row is unused. Stored last */
     char backend[8];
+    int64_t since; /* the end has the row since then; 0: it is the first one */
 };
-static_assert(sizeof(struct trace_end) == 32, "layout of the trace file");
+static_assert(sizeof(struct trace_end) == 40, "layout of the trace file");
 
 /* At time `at` of the own clock, the clock of rank 0 was `ahead` of it, within `error`; all in ns. */
 struct trace_sample {

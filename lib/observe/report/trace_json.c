@@ -185,7 +185,9 @@ static void trace_json_print_event(struct reading *r, uint32_t thread, const str
 static bool trace_json_valid(const struct reading *r, const struct trace_record *e)
 {
     return e->kind > TRACE_NONE && e->kind < TRACE_KINDS && e->begin > 0 && e->end >= e->begin &&
-           e->row < TRACE_ROWS && (e->row == TRACE_ROW_NETWORK || r->header.end[e->row].role != 0);
+           e->row < TRACE_ROWS &&
+           (e->row == TRACE_ROW_NETWORK ||
+            (r->header.end[e->row].role != 0 && e->end >= r->header.end[e->row].since));
 }
 
 /* ---- rings ---- */

@@ -52,6 +52,7 @@ static void close_release(struct rch *ch)
     ch->liveness = NULL;
     control_message_free(ch->close_message);
     ch->close_message = NULL;
+    trace_row_release(ch->trace);
     free(ch->reason);
     free(ch->why);
     ch->reason = ch->why = NULL;
