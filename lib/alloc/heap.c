@@ -216,10 +216,7 @@ uint64_t heap_unsent_room(const struct heap *h)
     return most;
 }
 
-uint64_t heap_block_bytes(const struct heap *h, const struct rdesc *d)
-{
-    return block_bytes(h, d);
-}
+uint64_t heap_block_bytes(const struct heap *h, const struct rdesc *d) { return block_bytes(h, d); }
 
 bool heap_has_descriptor(const struct heap *h, const struct rdesc *d)
 {
