@@ -176,7 +176,7 @@ static void test_store_to_a_message_that_is_gone(void **state)
         at[n] ^= 1;
         capture_begin();
         d = pair_alloc(&p, 8, n);
-        capture_end("after its rwrite or rfree", "look for");
+        capture_end("after its rwrite or rfree", "search for");
         CHECK_OK(p.w, rfree(p.w, d));
         if (n % 2 == 1)
             pair_send(&p, 8, n);
@@ -187,7 +187,7 @@ static void test_store_to_a_message_that_is_gone(void **state)
         pair_send(&p, 8, n);
         capture_begin();
         d = pair_receive(&p, 8, n);
-        capture_end("after its rwrite or rfree", "look for");
+        capture_end("after its rwrite or rfree", "search for");
         CHECK_OK(p.r, rfree(p.r, d));
     }
     pair_close(&p);

@@ -137,7 +137,7 @@ int debug_guard_check(struct rch *ch, struct rdesc *d)
     (void)call_error(
         ch, -EUCLEAN,
         "this program%s has written beyond a message of %zu bytes: byte %zu behind its "
-        "end is 0x%02x and was 0x%02x; look for stores to rmem() at or above rsize(), "
+        "end is 0x%02x and was 0x%02x; search for stores to rmem() at or above rsize(), "
         "e.g. a loop or a copy that is too long",
         other, d->size, at, found, guard_byte(at));
     if (guard_may_log())
@@ -244,6 +244,6 @@ void debug_guard_check_poison(struct rch *ch)
     if (at < g.bytes)
         log_error("%s: this program has written to a message after its rwrite or rfree: byte %zu "
                   "of it is 0x%02x and was "
-                  "0x%02x; look for stores to an address of rmem() that was kept",
+                  "0x%02x; search for stores to an address of rmem() that was kept",
                   end_name(ch), at, g.at[at], guard_byte(at));
 }
