@@ -20,6 +20,7 @@ dist_check_SCRIPTS += $(network_scripts) test/run-sim
 test/btl/conform-defects.log test/btl/conform-ofi.log test/btl/conform-sim.log: test/btl/conform$(EXEEXT) $(check_LTLIBRARIES)
 # unit tests of pipes over the simulated network
 sim_tests = \
+	test/faults/given_back-1.sim \
 	test/faults/violations-1.sim \
 	test/faults/violations_above-1.sim \
 	test/unit/test_growth-1-0.sim \
