@@ -407,8 +407,8 @@ static void test_a_damaged_card_is_refused(void **state)
     assert_int_equal(card_check(&out, &copy, sizeof(copy), 3, &err), 0);
     copy.versions.oldest = copy.versions.newest;
     assert_int_equal(card_check(&out, &copy, sizeof(copy), 3, &err), -EPROTO);
-    assert_non_null(strstr(err.text, "versions 3 to 3"));
-    assert_non_null(strstr(err.text, "2 to 2"));
+    assert_non_null(strstr(err.text, "versions 4 to 4"));
+    assert_non_null(strstr(err.text, "3 to 3"));
     copy.versions = (struct version_range){9, 1};
     assert_int_equal(card_check(&out, &copy, sizeof(copy), 3, &err), -EPROTO);
     copy = card, copy.bytes++;

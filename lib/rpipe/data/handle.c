@@ -19,7 +19,7 @@ static bool handle_is_descriptor(const struct rch *ch, const struct rdesc *d)
     return desc_pool_holds(&ch->pool, d) || (heap != NULL && heap_has_descriptor(heap, d));
 }
 
-/* Why it is not the user's. The descriptor exists, also where that of another end, or of one that is closed, is meant. */
+/* Why it is not the user's. The descriptor exists, even if it is that of another end or of an end that is closed. */
 static const char *handle_mistake(const struct rch *ch, const struct rdesc *d, raddr_t handle)
 {
     static const char *const state[] = {
