@@ -169,11 +169,11 @@ proctype Breaks()
 #define RELEASE(i)     if :: PARTED(i) && LEFT(i) -> CLOSE_LINE(i); freed[i] = SAFE(i) :: else fi
 /* threads of an end: enter and leave a call; what any but that in rclose may still do in it */
 #if defined(THREADS)
-#define ENTER(i)       if :: i == THREADS -> users++; uses = !closed[i] :: else fi
-#define LEAVE(i)       if :: i == THREADS -> d_step { assert(!uses || !freed[i]); users--; RELEASE(i) } :: else fi
+#define ENTER_END(i)       if :: i == THREADS -> users++; uses = !closed[i] :: else fi
+#define LEAVE_END(i)       if :: i == THREADS -> d_step { assert(!uses || !freed[i]); users--; RELEASE(i) } :: else fi
 #else
-#define ENTER(i)       skip
-#define LEAVE(i)       skip
+#define ENTER_END(i)       skip
+#define LEAVE_END(i)       skip
 #endif
 #if !defined(THREADS)
 #define MAY(i)         true
@@ -261,7 +261,7 @@ proctype Writer()
     bool uses;                      /* it has entered before rclose */
     {
     select(last : 0 .. N);
-    ENTER(W);
+    ENTER_END(W);
 end: do
     :: sent == last || failed[W] || gone[W] || bye[W] || !MAY(W) -> break
     :: SEEN(W) && MAY(W) -> SAY_FAIL(W)
@@ -277,7 +277,7 @@ end: do
     if :: true -> state[W] = 1; endstay: false :: true fi;
 #endif
 #if defined(THREADS) && THREADS == W
-    LEAVE(W)
+    LEAVE_END(W)
 #else
     /* rclose */
 endclose: do
@@ -317,7 +317,7 @@ proctype Closer()
     byte mark;
     bool uses;
     {
-    ENTER(W);
+    ENTER_END(W);
 end: do
     :: ALONE; break
     :: !LENT_BACK && read[0] == 0 && NEWS -> POST_READ(0)
@@ -333,7 +333,7 @@ endclose: do
     :: lingers = true; break                                /* the service thread goes on with it */
 #endif
     od;
-    LEAVE(W);
+    LEAVE_END(W);
     state[W] = 2
     } unless { killed == W }
 }
@@ -398,7 +398,7 @@ proctype Reader()
     byte nfreed;
     bool uses;
     {
-    ENTER(R);
+    ENTER_END(R);
 end: do
     :: MAY_TAKE && !failed[R] && !lost[R] && MAY(R) ->
         d_step {
@@ -436,14 +436,14 @@ end: do
 #endif
     od;
 #if defined(THREADS) && THREADS == R
-    LEAVE(R)
+    LEAVE_END(R)
     } unless { killed == R }
 }
 proctype Closer()                   /* rclose in another thread */
 {
     bool uses;
     {
-    ENTER(R);
+    ENTER_END(R);
 end: alone = true;
 #endif
     /* rclose */
@@ -452,7 +452,7 @@ endclose: if :: !FETCHES :: lost[R] :: gone[R] fi;
 #endif
     d_step { SAY_BYE(R); state[R] = 2 }
 #if defined(THREADS) && THREADS == R
-    ; LEAVE(R)
+    ; LEAVE_END(R)
 #endif
     } unless { killed == R }
 }

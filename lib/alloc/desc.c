@@ -76,8 +76,9 @@ int desc_pool_grow(struct desc_pool *pool)
     room = (chunk->bytes - sizeof(struct desc_chunk)) / pool->stride;
     count = room < left ? (uint32_t)room : left;
     chunk->count = count;
-    chunk->next = pool->chunks;
-    pool->chunks = chunk;
+    chunk->next = atomic_load_explicit(&pool->chunks, memory_order_relaxed);
+    /* release: the chunk is complete; pairs with desc_pool_holds */
+    atomic_store_explicit(&pool->chunks, chunk, memory_order_release);
     pool->made += count;
     while (count-- > 0) { /* backwards, so that they are taken in the order of their addresses */
         struct rdesc *d = desc_at(pool, chunk, count);
@@ -165,7 +166,9 @@ bool desc_pool_holds(const struct desc_pool *pool, const struct rdesc *d)
     const struct desc_chunk *chunk;
     uintptr_t distance;
 
-    for (chunk = pool->chunks; chunk != NULL; chunk = chunk->next) {
+    /* acquire: pairs with the release in desc_pool_grow; with RMALLOC_DEBUG=1 other threads than the owner ask */
+    for (chunk = atomic_load_explicit(&pool->chunks, memory_order_acquire); chunk != NULL;
+         chunk = chunk->next) {
         distance = (uintptr_t)d - (uintptr_t)chunk->desc;
         if (distance < (size_t)chunk->count * pool->stride)
             return distance % pool->stride == 0;

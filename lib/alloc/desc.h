@@ -33,6 +33,7 @@
 #include "util/error.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <rmalloc.h>
@@ -190,10 +191,10 @@ uint32_t desc_owner_id(void);
 
 struct desc_chunk;
 struct desc_pool {
-    struct rdesc *free; /* linked by .link */
-    uint64_t key;       /* desc_word(owner, DESC_OWNED) */
-    uint64_t step;      /* from a pooled word to that of its next life */
-    struct desc_chunk *chunks;
+    struct rdesc *free;                /* linked by .link */
+    uint64_t key;                      /* desc_word(owner, DESC_OWNED) */
+    uint64_t step;                     /* from a pooled word to that of its next life */
+    struct desc_chunk *_Atomic chunks; /* the newest first */
     uint32_t made, limit; /* descriptors that exist; that may exist besides those that rest */
     uint32_t stride;      /* bytes of one: sizeof(struct rdesc) or sizeof(struct rdesc_message) */
     uint32_t resting;     /* worn descriptors */

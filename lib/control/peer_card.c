@@ -140,15 +140,17 @@ enum control_path control_path(int peer)
 
 int control_host_unknown(int peer)
 {
-    const struct card *card;
     struct error err = {""};
+    struct card card;
 
     if (!control_running() || state_peer(peer) == NULL)
         return -1;
     if (!card_shows_host(&control.card))
         return control.rank;
-    card = peer_card(peer, deadline_in_ms(CARD_MS), &err);
-    return card != NULL && !card_shows_host(card) ? peer : -1;
+    /* a copy: the service thread frees the card when the peer is gone */
+    if (peer_card_copy(peer, &card, deadline_in_ms(CARD_MS), &err) != 0)
+        return -1;
+    return card_shows_host(&card) ? -1 : peer;
 }
 
 int control_peer_backends(int peer, uint32_t *backends, bool *same_kernel, struct error *err)

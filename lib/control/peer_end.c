@@ -261,7 +261,8 @@ void control_check_peer(int peer)
         atomic_load_explicit(&p->liveness, memory_order_relaxed) == NULL ||
         pthread_mutex_trylock(&control.lock) != 0) /* the caller repeats it */
         return;
-    died = liveness_died(atomic_load_explicit(&p->liveness, memory_order_relaxed)) &&
+    /* acquire: as control_liveness(); under the lock the page is not unmapped */
+    died = liveness_died(atomic_load_explicit(&p->liveness, memory_order_acquire)) &&
            atomic_load_explicit(&p->state, memory_order_relaxed) == 0;
     pthread_mutex_unlock(&control.lock);
     if (died)

@@ -97,8 +97,8 @@ void peer_send_exiting(struct peer *p)
     if (p->exiting_sent || (p->features & CONTROL_FEATURE_EXITING) == 0 ||
         atomic_load_explicit(&p->state, memory_order_relaxed) != 0)
         return;
-    p->exiting_sent = true;
-    (void)peer_send_last(p, WIRE_EXITING); /* without memory: its FIN follows */
+    /* without a connection: when it greets again; without memory: its FIN follows */
+    p->exiting_sent = peer_send_last(p, WIRE_EXITING);
     RPIPE_FAILPOINT("rexit: EXITING queued");
 }
 

@@ -17,6 +17,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* a choice of RPIPE_BTL that no message names */
+#define BTL_OF_TESTS "sim"
+
 enum kind { CHOICE, NUMBER, POWER_OF_TWO, REAL, TEXT };
 
 static const struct entry {
@@ -25,12 +28,11 @@ static const struct entry {
     const char *words; /* of a choice, separated by | */
     long least, most;
     const char *help;
-    const char *of_tests; /* one more word, which no message names */
 } settings_table[SETTINGS] = {
     [SET_BOOTSTRAP] = {"RPIPE_BOOTSTRAP", "auto", CHOICE, "auto|pmix|tcp|single", 0, 0,
                        "how the processes of the job find each other"},
     [SET_BTL] = {"RPIPE_BTL", "auto", CHOICE, "auto|shm|verbs|ofi", 0, 0,
-                 "backend of every pipe, overriding its configuration", "sim"},
+                 "backend of every pipe, overriding its configuration"},
     [SET_ATOMICS] =
         {"RPIPE_ATOMICS", "auto", CHOICE, "auto|service", 0, 0,
          "how cells of this process are operated on by others; service: by its service thread"},
@@ -129,7 +131,7 @@ static bool settings_parse(const struct entry *e, const char *text, struct value
     switch (e->kind) {
     case CHOICE:
         v->number = settings_choice_index(e->words, text);
-        if (v->number < 0 && e->of_tests != NULL && strcmp(text, e->of_tests) == 0)
+        if (v->number < 0 && e == &settings_table[SET_BTL] && strcmp(text, BTL_OF_TESTS) == 0)
             v->number = LONG_MAX;
         return v->number >= 0 && *text != '\0';
     case NUMBER:

@@ -9,6 +9,13 @@
 #include <stddef.h>
 #include <stdio.h>
 
+/* Mappings that sanitizers make for themselves at any time. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define RESOURCES_MAPPINGS_SLACK 1000
+#else
+#define RESOURCES_MAPPINGS_SLACK 0
+#endif
+
 #ifdef HAVE_MALLINFO2
 #include <malloc.h>
 static inline size_t resources_heap_bytes(void) { return mallinfo2().uordblks; }

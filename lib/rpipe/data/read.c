@@ -371,20 +371,33 @@ static inline bool read_is_message(rch_t ch, const struct rdesc *d, raddr_t hand
                   handle_is_users(ch, d, handle));
 }
 
+struct find_arguments {
+    raddr_t handle;
+    struct rdesc *d;
+};
+
+static int read_find_attempt(struct rch *ch, void *arguments)
+{
+    struct find_arguments *a = arguments;
+
+    return handle_find(ch, a->handle, &a->d);
+}
+
 /* The message, or NULL and errno. */
 static NOINLINE struct rdesc *read_find_message(rch_t ch, const char *name, raddr_t handle)
 {
-    struct rdesc *d = NULL;
+    struct find_arguments a = {handle, NULL};
     struct call call;
     int rc;
 
     call_enter(&call, name);
     rc = call_check(ch, 0); /* no call_begin: with RMALLOC_DEBUG=1 other threads may ask, too */
-    if (rc == 0)
-        rc = handle_find(ch, handle, &d);
+    if (rc ==
+        0) /* an attempt: with RMALLOC_DEBUG=1 it searches pools, which rclose of another thread frees */
+        rc = call_once(ch, read_find_attempt, &a);
     rc = call_end(&call, rc);
     if (rc == 0)
-        return d;
+        return a.d;
     errno = -rc;
     return NULL;
 }
