@@ -28,7 +28,7 @@ static struct rdesc *take(struct heap *h, size_t bytes)
 static void shrink(struct heap *h, struct rdesc *d, size_t bytes, uint32_t units)
 {
     const uint64_t offset = d->offset;
-    const uint8_t state = desc_state(d);
+    const enum desc_state state = desc_state(d);
 
     heap_shrink(h, d, bytes);
     assert_sound(h);
