@@ -72,7 +72,8 @@ static int read_it(struct pair p, rregion_t into, uint8_t *room, size_t *size, u
 static void violate_note(const struct region_violation *violation, bool elsewhere)
 {
     static uint8_t room[BYTES];
-    struct slot slot = {.heap = {AT, violation->size, UNKNOWN, violation->at}, .kind = SLOT_REGION};
+    struct slot slot = {.heap = {AT, violation->size, UNKNOWN, violation->at, 0},
+                        .kind = SLOT_REGION};
     struct pair p = pair_open(RPIPE_GET);
     rregion_t region, into = NULL;
     struct region_note note;
@@ -148,7 +149,7 @@ static void violate_fetches(void)
 
 void violate_regions(void)
 {
-    static const struct slot slot = {.heap = {AT, 600, UNKNOWN, 0}, .kind = SLOT_REGION};
+    static const struct slot slot = {.heap = {AT, 600, UNKNOWN, 0, 0}, .kind = SLOT_REGION};
     struct pair p = pair_open(RPIPE_PUT);
     raddr_t d;
     size_t i;
