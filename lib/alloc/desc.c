@@ -63,13 +63,16 @@ int desc_pool_grow(struct desc_pool *pool)
     const uint64_t word = pool->key - desc_word(0, DESC_OWNED);
     const uint32_t left = desc_pool_is_full(pool) ? 0 : pool->limit - (pool->made - pool->resting),
                    least = left < FIRST_CHUNK ? left : FIRST_CHUNK;
-    const size_t bytes = chunk_bytes((size_t)pool->made * pool->stride, desc_bytes_of(pool, least));
+    size_t bytes = chunk_bytes((size_t)(pool->made - pool->resting) * pool->stride,
+                               desc_bytes_of(pool, least));
     struct desc_chunk *chunk;
     size_t room;
     uint32_t count;
 
     if (left == 0)
         return -ENOBUFS;
+    if (bytes > desc_bytes_of(pool, left))
+        bytes = desc_bytes_of(pool, left);
     chunk = desc_chunk_alloc(bytes, pool->stride);
     if (chunk == NULL)
         return -ENOMEM;

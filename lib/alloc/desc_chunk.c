@@ -2,22 +2,23 @@
 /*
  * desc_chunk.c: see desc_chunk.h.
  *
- * Idle chunks are in lists by the size of their descriptors and by the power of two of their own
- * size. A list is taken as a whole, by an exchange, searched, and put back: no lock, which a forked
- * child could find held, and no ABA. Another thread sees fewer idle chunks meanwhile, and allocates
- * a new one.
+ * Idle chunks are in lists by the size of their descriptors and by their own size, in quarters of a
+ * power of two. A pool that is made again finds the chunks that it had: so idle chunks are as many
+ * as were in use at a time. One lock is over all lists; it is held across fork(2), and no pool is
+ * changed on a fast path.
  */
 #include "alloc/desc_chunk.h"
 
 #include "alloc/chunk.h"
 
-#include <stdatomic.h>
+#include <pthread.h>
 #include <string.h>
 
-#define CLASSES 22      /* powers of two up to CHUNK_HUGE */
-#define SEARCHED_MOST 8 /* chunks of a list: those of one size follow each other */
+#define CLASSES (4 * 22) /* quarters of the powers of two up to CHUNK_HUGE */
 
-static _Atomic(struct desc_chunk *) chunk_idle[2][CLASSES];
+static pthread_mutex_t chunk_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t chunk_fork_once = PTHREAD_ONCE_INIT;
+static struct desc_chunk *chunk_idle[2][CLASSES];
 
 /* A huge chunk without memory. */
 struct chunk_range {
@@ -26,56 +27,46 @@ struct chunk_range {
     uint32_t stride;
     uint64_t generation; /* desc_generation: the highest of its descriptors */
 };
-static _Atomic(struct chunk_range *) chunk_ranges;
+static struct chunk_range *chunk_ranges;
 
-static_assert(CHUNK_HUGE == (size_t)1 << (CLASSES - 1), "the last class");
+static_assert(CHUNK_HUGE == (size_t)1 << (CLASSES / 4 - 1), "the last four classes");
 static_assert(sizeof(struct rdesc_message) == 2 * sizeof(struct rdesc), "two sizes");
 
-static _Atomic(struct desc_chunk *) *chunk_list(size_t bytes, uint32_t stride)
+/* ---- the lock, also in a forked child ---- */
+
+static void chunk_acquire(void) { pthread_mutex_lock(&chunk_lock); }
+static void chunk_release(void) { pthread_mutex_unlock(&chunk_lock); }
+
+static void chunk_survive_fork(void)
 {
-    return &chunk_idle[stride / sizeof(struct rdesc) - 1][63 - __builtin_clzl(bytes)];
+    (void)pthread_atfork(chunk_acquire, chunk_release, chunk_release);
 }
 
-/* ---- lists ---- */
-
-/* Puts `first` to `last` back. */
-static void chunk_push(_Atomic(struct desc_chunk *) *list, struct desc_chunk *first,
-                       struct desc_chunk *last)
+static void chunk_enter(void)
 {
-    last->next = atomic_load_explicit(list, memory_order_relaxed);
-    /* release: pairs with the acquire of chunk_find; the words of the chunk */
-    while (!atomic_compare_exchange_weak_explicit(list, &last->next, first, memory_order_release,
-                                                  memory_order_relaxed))
-        ;
+    pthread_once(&chunk_fork_once, chunk_survive_fork);
+    chunk_acquire();
 }
 
-static struct desc_chunk *chunk_last(struct desc_chunk *chunk)
+/* ---- lists: the lock is held ---- */
+
+static struct desc_chunk **chunk_list(size_t bytes, uint32_t stride)
 {
-    while (chunk->next != NULL)
-        chunk = chunk->next;
-    return chunk;
+    unsigned power = 63 - (unsigned)__builtin_clzl(bytes), quarter = (bytes >> (power - 2)) & 3;
+
+    return &chunk_idle[stride / sizeof(struct rdesc) - 1][4 * power + quarter];
 }
 
 /* An idle chunk of at least `bytes`, which leaves the list; NULL: there is none. */
-static struct desc_chunk *chunk_find(_Atomic(struct desc_chunk *) *list, size_t bytes)
+static struct desc_chunk *chunk_find(struct desc_chunk **at, size_t bytes)
 {
-    struct desc_chunk *all, *found, **at = &all, *none = NULL;
-    unsigned searched = 0;
+    struct desc_chunk *found;
 
-    if (atomic_load_explicit(list, memory_order_relaxed) == NULL)
-        return NULL;
-    all = atomic_exchange_explicit(list, NULL, memory_order_acquire); /* pairs with chunk_push */
-    while (*at != NULL && (*at)->bytes < bytes && searched++ < SEARCHED_MOST)
+    while (*at != NULL && (*at)->bytes < bytes)
         at = &(*at)->next;
     found = *at;
-    if (found != NULL && found->bytes >= bytes)
+    if (found != NULL)
         *at = found->next;
-    else
-        found = NULL;
-    /* release: pairs with the acquire above */
-    if (all != NULL && !atomic_compare_exchange_strong_explicit(
-                           list, &none, all, memory_order_release, memory_order_relaxed))
-        chunk_push(list, all, chunk_last(all)); /* another thread has pushed meanwhile */
     return found;
 }
 
@@ -85,21 +76,13 @@ static uint64_t chunk_highest_generation(const struct desc_chunk *chunk, uint32_
 {
     uint64_t highest = 0;
 
-    for (uint32_t i = 0; i < chunk->count; i++) {
+    /* all: an earlier pool may have used more of them than the last one */
+    for (uint32_t i = 0; i < (chunk->bytes - sizeof(*chunk)) / stride; i++) {
         uint64_t generation = desc_generation(desc_chunk_at(chunk, stride, i)->word);
 
         highest = generation > highest ? generation : highest;
     }
     return highest;
-}
-
-static void chunk_push_range(struct chunk_range *range)
-{
-    range->next = atomic_load_explicit(&chunk_ranges, memory_order_relaxed);
-    /* release: pairs with the acquire of chunk_find_range */
-    while (!atomic_compare_exchange_weak_explicit(&chunk_ranges, &range->next, range,
-                                                  memory_order_release, memory_order_relaxed))
-        ;
 }
 
 /*
@@ -116,9 +99,10 @@ static bool chunk_give_back(struct desc_chunk *chunk, uint32_t stride)
     range = malloc(sizeof(*range));
     if (range == NULL)
         return false;
-    *range = (struct chunk_range){.chunk = chunk, .stride = stride, .generation = generation};
+    *range = (struct chunk_range){
+        .next = chunk_ranges, .chunk = chunk, .stride = stride, .generation = generation};
     madvise(chunk, CHUNK_HUGE, MADV_DONTNEED); /* a stale handle finds a word of zeros */
-    chunk_push_range(range);
+    chunk_ranges = range;
     return true;
 }
 
@@ -136,20 +120,17 @@ static struct desc_chunk *chunk_from_range(const struct chunk_range *range)
 
 static struct desc_chunk *chunk_find_range(uint32_t stride)
 {
-    /* acquire: pairs with chunk_push_range */
-    struct chunk_range *range = atomic_exchange_explicit(&chunk_ranges, NULL, memory_order_acquire),
-                       *next;
-    struct desc_chunk *chunk = NULL;
+    struct chunk_range **at = &chunk_ranges, *range;
+    struct desc_chunk *chunk;
 
-    for (; range != NULL; range = next) {
-        next = range->next;
-        if (chunk == NULL && range->stride == stride) {
-            chunk = chunk_from_range(range);
-            free(range);
-        } else {
-            chunk_push_range(range);
-        }
-    }
+    while (*at != NULL && (*at)->stride != stride)
+        at = &(*at)->next;
+    range = *at;
+    if (range == NULL)
+        return NULL;
+    *at = range->next;
+    chunk = chunk_from_range(range);
+    free(range);
     return chunk;
 }
 
@@ -172,20 +153,26 @@ static struct desc_chunk *chunk_new(size_t bytes)
 
 struct desc_chunk *desc_chunk_alloc(size_t bytes, uint32_t stride)
 {
-    struct desc_chunk *chunk = bytes == CHUNK_HUGE ? chunk_find_range(stride) : NULL;
+    struct desc_chunk *chunk;
 
+    chunk_enter();
+    chunk = bytes == CHUNK_HUGE ? chunk_find_range(stride) : NULL;
     if (chunk == NULL)
         chunk = chunk_find(chunk_list(bytes, stride), bytes);
+    chunk_release();
     return chunk != NULL ? chunk : chunk_new(bytes);
 }
 
 void desc_chunk_free(struct desc_chunk *chunk, uint32_t stride)
 {
-    uint32_t i;
+    struct desc_chunk **list = chunk_list(chunk->bytes, stride);
 
-    if (chunk->bytes == CHUNK_HUGE && chunk_give_back(chunk, stride))
-        return;
-    for (i = 0; i < chunk->count; i++) /* of no owner: no stale handle is valid */
+    for (uint32_t i = 0; i < chunk->count; i++) /* of no owner: no stale handle is valid */
         desc_chunk_at(chunk, stride, i)->word &= ~DESC_ADDRESS;
-    chunk_push(chunk_list(chunk->bytes, stride), chunk, chunk);
+    chunk_enter();
+    if (chunk->bytes != CHUNK_HUGE || !chunk_give_back(chunk, stride)) {
+        chunk->next = *list;
+        *list = chunk;
+    }
+    chunk_release();
 }

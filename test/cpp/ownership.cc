@@ -171,7 +171,7 @@ void failures_are_errors(const rpipe::job &job)
     CHECK(p.out.try_alloc(4 * large).code() == -EMSGSIZE);
     CHECK(thrown([&] { rpipe::writer again(job.rank(), rpipe::config().heap(3 * large)); }) ==
           -EEXIST);
-    CHECK(thrown([&] { rpipe::writer nobody(job.size() + 7); }) == -ENOENT);
+    CHECK(thrown([&] { rpipe::writer to_no_rank(job.size() + 7); }) == -ENOENT);
     CHECK(rpipe::writer::try_open(job.size() + 7).code() == -ENOENT);
 
     p.out.send("three"); /* 6 bytes */

@@ -266,7 +266,7 @@ static pid_t caller_start(const struct card *card, bool other_user)
     return child;
 }
 
-static void descriptors_delay_nobody(int rank, int size)
+static void descriptors_delay_no_rank(int rank, int size)
 {
     pid_t caller[2] = {0, 0};
     struct card card;
@@ -297,13 +297,13 @@ static void descriptors_delay_nobody(int rank, int size)
     }
 }
 
-static void test_a_descriptor_that_lingers_delays_nobody(void **state)
+static void test_a_descriptor_that_lingers_delays_no_rank(void **state)
 {
     (void)state;
     setenv("RPIPE_CONTROL", "unix", 1);
     for (int old_kernel = 0; old_kernel < 2; old_kernel++) {
         received_refuses_never = old_kernel != 0;
-        run_ranks(3, descriptors_delay_nobody);
+        run_ranks(3, descriptors_delay_no_rank);
     }
     received_refuses_never = false;
 }
@@ -313,7 +313,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RANKS_BOTH(2, unauthenticated_clients_do_no_harm),
         cmocka_unit_test(test_a_peer_that_sends_invalid_data_is_disconnected),
-        cmocka_unit_test(test_a_descriptor_that_lingers_delays_nobody),
+        cmocka_unit_test(test_a_descriptor_that_lingers_delays_no_rank),
     };
 
     return cmocka_run_group_tests_name("unauthenticated connections to the control network", tests,

@@ -90,16 +90,16 @@ static _Atomic unsigned debug_check_warned;
 
 int debug_check_enter(struct rch *ch, struct call *call)
 {
-    const char *nobody = NULL, *name;
+    const char *inside = NULL, *name;
 
     if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_LOCKED) != 0)
         return 0;
-    if (atomic_compare_exchange_strong(&ch->inside, &nobody, &debug_check_thread)) {
+    if (atomic_compare_exchange_strong(&ch->inside, &inside, &debug_check_thread)) {
         atomic_store_explicit(&ch->inside_call, call_name(), memory_order_relaxed);
         call->inside = ch;
         return 0;
     }
-    if (nobody == &debug_check_thread) /* a call that another one of this thread makes */
+    if (inside == &debug_check_thread) /* a call that another one of this thread makes */
         return 0;
     name = atomic_load_explicit(&ch->inside_call, memory_order_relaxed);
     log_few(&debug_check_warned, "%s: two threads are inside at the same time, in %s and in %s",
