@@ -38,8 +38,7 @@ static int dispatch_deliver(int from, uint32_t type, const void *body, size_t by
 
     if (type >= CONTROL_TYPE_USER && control.hooks.message != NULL) {
         thread_does(&control.thread, "handling a message");
-        control.hooks.message(from, type, body, bytes, fds, nfds);
-        return 0;
+        return control.hooks.message(from, type, body, bytes, fds, nfds);
     }
     for (i = 0; i < nfds; i++)
         received_fd_close(fds[i]);

@@ -19,9 +19,10 @@ enum control_end { PEER_LEFT, PEER_DIED };
 struct control_hooks {
     /* A message of type >= CONTROL_TYPE_USER. The descriptors become the hook's: it keeps or
      * closes every one. A descriptor for which this process had no number left (RLIMIT_NOFILE)
-     * is -1. */
-    void (*message)(int from, uint32_t type, const void *body, size_t bytes, const int *fds,
-                    int nfds);
+     * is -1. 0; -ENOMEM: it is delivered again, 20 ms later: only where no descriptors came with
+     * it. */
+    int (*message)(int from, uint32_t type, const void *body, size_t bytes, const int *fds,
+                   int nfds);
     /* No message of this peer follows: it called control_stop() (PEER_LEFT), or it is dead or
      * unreachable (PEER_DIED). Once per peer; `reason` is an error message. */
     void (*peer_gone)(int peer, enum control_end end, const char *reason);

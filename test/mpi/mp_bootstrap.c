@@ -46,8 +46,8 @@ static void check_failed(const char *file, int line)
 
 static size_t text_bytes(uint32_t number) { return 8 + (number * 37) % 600; }
 
-static void on_message(int from, uint32_t type, const void *body, size_t bytes, const int *fds,
-                       int nfds)
+static int on_message(int from, uint32_t type, const void *body, size_t bytes, const int *fds,
+                      int nfds)
 {
     const struct text *t = body;
     bool with_fd = t->number % 100 == 0 && control_path(from) != CONTROL_TCP;
@@ -69,6 +69,7 @@ static void on_message(int from, uint32_t type, const void *body, size_t bytes, 
         close(fds[n]);
     }
     atomic_fetch_add(&arrived, 1);
+    return 0;
 }
 
 static void on_gone(int peer, enum control_end end, const char *why)

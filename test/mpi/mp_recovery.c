@@ -35,10 +35,11 @@ static void check_failed(const char *file, int line)
     job_abort(1);
 }
 
-static void on_message(int from, uint32_t type, const void *body, size_t bytes, const int *fds,
-                       int nfds)
+static int on_message(int from, uint32_t type, const void *body, size_t bytes, const int *fds,
+                      int nfds)
 {
     (void)from, (void)type, (void)body, (void)bytes, (void)fds, (void)nfds;
+    return 0;
 }
 
 static void on_gone(int peer, enum control_end end, const char *error_message)

@@ -20,8 +20,8 @@ struct note {
     uint8_t filling[CONTROL_BODY_MAX - 8];
 };
 
-static void on_message(int from, uint32_t type, const void *body, size_t bytes, const int *fds,
-                       int nfds)
+static int on_message(int from, uint32_t type, const void *body, size_t bytes, const int *fds,
+                      int nfds)
 {
     const struct note *n = body;
     size_t i;
@@ -42,6 +42,7 @@ static void on_message(int from, uint32_t type, const void *body, size_t bytes, 
     }
     atomic_store(&last_number[from], (int)n->number);
     atomic_fetch_add(&arrived, 1);
+    return 0;
 }
 
 static void on_gone(int rank, enum control_end end, const char *why)

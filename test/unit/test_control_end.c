@@ -53,13 +53,14 @@ static void a_rank_without_messages_sends_its_close(int rank, int size)
 
 static _Atomic bool message_may_return;
 
-static void on_message_that_waits(int from, uint32_t type, const void *body, size_t bytes,
-                                  const int *fds, int nfds)
+static int on_message_that_waits(int from, uint32_t type, const void *body, size_t bytes,
+                                 const int *fds, int nfds)
 {
     (void)from, (void)type, (void)body, (void)bytes, (void)fds, (void)nfds;
     atomic_fetch_add(&arrived, 1);
     while (!atomic_load(&message_may_return))
         usleep(1000);
+    return 0;
 }
 
 /* The service thread does not return from a call: the end of the rank waits until its deadline, and names what the thread does. */

@@ -19,12 +19,13 @@ static struct {
 static int limited, spare; /* which rank has how many descriptors left */
 static _Atomic int arrived, gone;
 
-static void on_message(int from, uint32_t type, const void *body, size_t bytes, const int *fds,
-                       int nfds)
+static int on_message(int from, uint32_t type, const void *body, size_t bytes, const int *fds,
+                      int nfds)
 {
     (void)from, (void)body, (void)fds;
     REQUIRE(type == NOTE && bytes == 0 && nfds == 0);
     atomic_fetch_add(&arrived, 1);
+    return 0;
 }
 
 static void on_gone(int rank, enum control_end end, const char *why)

@@ -137,7 +137,7 @@ void close_set_closed_locked(struct rch *ch)
  * The peer closes an end that has no own end yet: it is answered at once, so that the peer can release its memory. So is a
  * close whose handshake could not be kept.
  */
-static void close_keep_message(const struct message *m)
+static void close_keep_message(struct message *m)
 {
     const struct end_message_head *head = m->head;
     struct rendezvous *r =
@@ -148,12 +148,11 @@ static void close_keep_message(const struct message *m)
 
     if ((head->flags & MESSAGE_OF_RECEIVER) != 0 || (kept != NULL && kept->close_message))
         return; /* it is an answer, or has been answered */
-    if (kept != NULL) {
+    RPIPE_FAILPOINT("close message: before the answer to an early one");
+    if (message_post_answer(m, MESSAGE_CLOSE, &answer) && kept != NULL) {
         kept->close_message = true;
         kept->final = head->number;
     }
-    RPIPE_FAILPOINT("close message: before the answer to an early one");
-    (void)message_post(m->from, MESSAGE_CLOSE, &answer, NULL);
 }
 
 static void close_on_message(struct rch *ch, struct message *m)

@@ -232,7 +232,7 @@ int join_open(struct rch *ch)
 /* ---- the peer's handshake: rendezvous lock held ---- */
 
 /* It cannot be kept until the own end is opened: the peer's end must not wait for its deadline. */
-static void join_return_handshake(const struct message *m, int code)
+static void join_return_handshake(struct message *m, int code)
 {
     struct fail_message answer = {.head = message_answer(m->head, sizeof(answer))};
 
@@ -243,10 +243,10 @@ static void join_return_handshake(const struct message *m, int code)
         snprintf(answer.reason, sizeof(answer.reason),
                  "%u ends of this process wait for their other end already, the most is %u",
                  RENDEZVOUS_KEPT_MAX, RENDEZVOUS_KEPT_MAX);
-    (void)message_post(m->from, MESSAGE_FAIL, &answer.head, NULL);
+    (void)message_post_answer(m, MESSAGE_FAIL, &answer.head);
 }
 
-static void join_keep_handshake(const struct message *m)
+static void join_keep_handshake(struct message *m)
 {
     const struct end_message_head *head = m->head;
     int rc = rendezvous_keep(m->from, side_other((enum side)head->role), head->context,

@@ -3,11 +3,16 @@
 #include "rpipe/end/message.h"
 
 #include "control/control.h"
+#include "control/peer_end.h"
+#include "control/post.h"
 #include "rpipe/end/config.h"
 #include "util/log.h"
 #include "util/received_fd.h"
 
+#include <errno.h>
 #include <string.h>
+
+#define ANSWERS_MOST (1u << 20) /* messages that wait for a peer when it requests one more answer */
 
 #define KNOWN_MOST 1024 /* bytes of the largest message */
 
@@ -116,13 +121,24 @@ static void message_deliver(const struct message_handler *handler, struct messag
         handler->of_open(ch, m);
 }
 
-void message_dispatch(int from, uint32_t type, const void *body, size_t bytes, const int *fds,
-                      int nfds)
+bool message_post_answer(struct message *m, enum message_type type,
+                         const struct end_message_head *answer)
+{
+    if (control_backlog(m->from) > ANSWERS_MOST)
+        m->violation = "it requests answers and does not receive them";
+    else if (message_post(m->from, type, answer, NULL) == -ENOMEM)
+        m->rc = -ENOMEM;
+    return m->violation == NULL && m->rc == 0;
+}
+
+int message_dispatch(int from, uint32_t type, const void *body, size_t bytes, const int *fds,
+                     int nfds)
 {
     const struct message_handler *handler =
         type < MESSAGE_TYPES_END ? message_handlers[type] : NULL;
     _Alignas(struct end_message_head) unsigned char copy[KNOWN_MOST];
-    struct message m = {from, (struct end_message_head *)(void *)copy, nfds == 1 ? fds[0] : -1};
+    struct message m = {from, (struct end_message_head *)(void *)copy, nfds == 1 ? fds[0] : -1, 0,
+                        NULL};
 
     if (handler != NULL && handler->of_none != NULL) {
         handler->of_none(from, type, body, bytes, fds, nfds);
@@ -142,4 +158,7 @@ void message_dispatch(int from, uint32_t type, const void *body, size_t bytes, c
         received_fd_close(m.fd);
     for (int i = 0; nfds > 1 && i < nfds; i++)
         received_fd_close(fds[i]);
+    if (m.violation != NULL)
+        control_cut_off(from, m.violation);
+    return nfds == 0 ? m.rc : 0;
 }

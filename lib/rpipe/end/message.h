@@ -77,6 +77,13 @@ int message_post(int peer, enum message_type type, const struct end_message_head
 int message_post_head(const struct rch *ch, enum message_type type, uint64_t number);
 /* The head of an answer to this one, with `bytes` bytes, in the name of an end that does not exist. */
 struct end_message_head message_answer(const struct end_message_head *head, size_t bytes);
+struct message;
+/*
+ * Posts an answer to m. False: there is no memory, and m is delivered again, or the peer is cut off because it does not receive
+ * its answers. An answer that is lost would pair ends that do not belong together.
+ */
+bool message_post_answer(struct message *m, enum message_type type,
+                         const struct end_message_head *answer);
 
 /* ---- receiving ---- */
 
@@ -86,6 +93,8 @@ struct message {
     /* checked, aligned, and zero-extended to `known` bytes of its handler */
     const struct end_message_head *head;
     int fd; /* the descriptor that was passed, -1: none. A handler that keeps it stores -1 */
+    int rc; /* -ENOMEM, from the handler: nothing has been done; deliver it again */
+    const char *violation; /* from the handler: the peer is cut off for this reason */
 };
 
 struct message_handler {
@@ -103,8 +112,8 @@ struct message_handler {
 /* Before the service thread starts. `handler` is static. */
 void message_register(uint32_t type, const struct message_handler *handler);
 /* The hook of the control network (struct control_hooks). */
-void message_dispatch(int from, uint32_t type, const void *body, size_t bytes, const int *fds,
-                      int nfds);
+int message_dispatch(int from, uint32_t type, const void *body, size_t bytes, const int *fds,
+                     int nfds);
 
 /* The role of the other end. */
 static inline enum side side_other(enum side side)
