@@ -1,23 +1,105 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hash.c: see hash.h. */
+/*
+ * hash.c: see hash.h.
+ *
+ * The place of a key is SipHash-1-3 of it, with a secret of this process: a peer that chooses keys cannot find those that share
+ * a place.
+ */
 #include "util/hash.h"
 
+#include "util/clock.h"
+
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
 
 #define SIZE_LEAST 16
+
+static uint64_t hash_key[2];
+static pthread_once_t hash_key_once = PTHREAD_ONCE_INIT;
 
 struct hash_slot {
     uint64_t key;
     void *value; /* NULL: empty */
 };
 
-/* finalizer of splitmix64: every bit of the key reaches every bit of the place */
+/* ---- a hash with a secret ---- */
+
+static void hash_draw_key(void)
+{
+    if (getrandom(hash_key, sizeof(hash_key), GRND_NONBLOCK) == (ssize_t)sizeof(hash_key))
+        return;
+    /* a sandbox without it: what other processes do not see */
+    hash_key[0] = (uint64_t)clock_now() ^ (uint64_t)(uintptr_t)&hash_key << 16;
+    hash_key[1] = (uint64_t)(uintptr_t)__builtin_frame_address(0) ^ (uint64_t)getpid() << 48;
+}
+
+static inline uint64_t hash_rotate(uint64_t word, int bits)
+{
+    return word << bits | word >> (64 - bits);
+}
+
+struct hash_state {
+    uint64_t v[4];
+};
+
+static inline void hash_round(struct hash_state *s)
+{
+    s->v[0] += s->v[1];
+    s->v[2] += s->v[3];
+    s->v[1] = hash_rotate(s->v[1], 13) ^ s->v[0];
+    s->v[3] = hash_rotate(s->v[3], 16) ^ s->v[2];
+    s->v[0] = hash_rotate(s->v[0], 32);
+    s->v[2] += s->v[1];
+    s->v[0] += s->v[3];
+    s->v[1] = hash_rotate(s->v[1], 17) ^ s->v[2];
+    s->v[3] = hash_rotate(s->v[3], 21) ^ s->v[0];
+    s->v[2] = hash_rotate(s->v[2], 32);
+}
+
+static inline void hash_word(struct hash_state *s, uint64_t word)
+{
+    s->v[3] ^= word;
+    hash_round(s);
+    s->v[0] ^= word;
+}
+
+static inline uint64_t hash_sip(const uint64_t key[2], const void *bytes, size_t n)
+{
+    struct hash_state s = {
+        {key[0] ^ UINT64_C(0x736f6d6570736575), key[1] ^ UINT64_C(0x646f72616e646f6d),
+         key[0] ^ UINT64_C(0x6c7967656e657261), key[1] ^ UINT64_C(0x7465646279746573)}};
+    const unsigned char *at = bytes;
+    uint64_t word, last = 0;
+    size_t i;
+
+    for (i = 0; i + sizeof(word) <= n; i += sizeof(word)) {
+        memcpy(&word, at + i, sizeof(word));
+        hash_word(&s, word);
+    }
+    memcpy(&last, at + i, n - i);
+    hash_word(&s, last | (uint64_t)n << 56);
+    s.v[2] ^= 0xff;
+    for (i = 0; i < 3; i++)
+        hash_round(&s);
+    return s.v[0] ^ s.v[1] ^ s.v[2] ^ s.v[3];
+}
+
+uint64_t hash_secret_bytes(const void *bytes, size_t n)
+{
+    pthread_once(&hash_key_once, hash_draw_key);
+    return hash_sip(hash_key, bytes, n);
+}
+
+/* ---- the table ---- */
+
+/* The table has slots, so that the key has been drawn. */
 static size_t hash_home(const struct hash *h, uint64_t key)
 {
-    key = (key ^ (key >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    key = (key ^ (key >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (size_t)(key ^ (key >> 31)) & (h->size - 1);
+    return (size_t)hash_sip(hash_key, &key, sizeof(key)) & (h->size - 1);
 }
 
 static size_t hash_place(const struct hash *h, uint64_t key)
@@ -50,6 +132,7 @@ static int hash_resize(struct hash *h, size_t size)
 
     if (slot == NULL)
         return -ENOMEM;
+    pthread_once(&hash_key_once, hash_draw_key);
     h->slot = slot;
     h->size = size;
     for (i = 0; i < old.size; i++)

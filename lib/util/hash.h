@@ -5,6 +5,7 @@
  * Open addressing with linear probing, at most three quarters full, removal by shifting back (no
  * tombstones). Invariant: between the home of a key and its place no slot is empty. A value is
  * never NULL. Not for the data path: it grows, and becomes smaller again when it is an eighth full.
+ * Keys may be chosen by a peer: their places depend on a secret of this process.
  */
 #ifndef UTIL_HASH_H
 #define UTIL_HASH_H
@@ -28,9 +29,15 @@ void *hash_remove(struct hash *h, uint64_t key); /* the value that was there, or
  * meanwhile. */
 void *hash_next(const struct hash *h, size_t *cursor);
 
+/* Of these bytes, with the secret of this process: not for what leaves it. */
+uint64_t hash_secret_bytes(const void *bytes, size_t n);
+
 #define HASH_BASIS UINT64_C(0xcbf29ce484222325)
 
-/* FNV-1a of these bytes, with another basis another hash. */
+/*
+ * FNV-1a of these bytes, with another basis another hash: the same in all processes, and no
+ * protection from a peer that chooses the bytes.
+ */
 static inline uint64_t hash_bytes(uint64_t basis, const void *bytes, size_t n)
 {
     const unsigned char *byte = bytes;

@@ -22,6 +22,7 @@ unit_tests = \
 	test/unit/test_errors \
 	test/unit/test_greeting \
 	test/unit/test_growth \
+	test/unit/test_hash \
 	test/unit/test_heap \
 	test/unit/test_heap_million \
 	test/unit/test_heap_exhaustive \
