@@ -22,7 +22,9 @@ static struct link rendezvous_all = {&rendezvous_all, &rendezvous_all};
 static struct link rendezvous_waiting = {&rendezvous_waiting, &rendezvous_waiting};
 static struct link rendezvous_idle = {&rendezvous_idle, &rendezvous_idle}; /* the oldest first */
 static struct link rendezvous_watching = {&rendezvous_watching, &rendezvous_watching};
-static unsigned rendezvous_idle_count;
+/* handshakes of ends that were closed before their peer was gone; the oldest first */
+static struct link rendezvous_gone = {&rendezvous_gone, &rendezvous_gone};
+static unsigned rendezvous_idle_count, rendezvous_gone_count;
 static uint32_t rendezvous_numbers; /* ends that were registered, from RPIPE_FIRST on */
 static bool rendezvous_numbered;    /* the former is set */
 static uint64_t rendezvous_kept_fds;
@@ -337,9 +339,47 @@ static struct rendezvous_handshake *rendezvous_copy(struct rendezvous *m, uint32
     }
     *handshake =
         (struct rendezvous_handshake){.of = m, .number = number, .event_fd = -1, .bytes = bytes};
+    list_init(&handshake->gone);
     memcpy(handshake->blob, blob, bytes);
     return handshake;
 }
+
+/*
+ * An entry has its first unclosed handshake at hand. Handshakes are appended and closed ones stay closed, so it only moves
+ * towards the end of the list: all moves together cost what the list has.
+ */
+static void rendezvous_set_unclosed(struct rendezvous *m, struct rendezvous_handshake *handshake)
+{
+    m->of->waits[m->side & 1] += handshake != NULL;
+    m->of->waits[m->side & 1] -= m->unclosed != NULL;
+    m->unclosed = handshake;
+}
+
+/* This one is closed, or leaves the list. */
+static void rendezvous_skip(struct rendezvous_handshake *handshake)
+{
+    struct rendezvous *m = handshake->of;
+    struct rendezvous_handshake *next = NULL;
+    struct link *at = handshake->link.next;
+
+    if (m->unclosed != handshake)
+        return;
+    for (; at != &m->handshakes && next == NULL; at = at->next) {
+        next = container_of(at, struct rendezvous_handshake, link);
+        if (next->close_message)
+            next = NULL;
+    }
+    rendezvous_set_unclosed(m, next);
+}
+
+void rendezvous_close_handshake(struct rendezvous_handshake *handshake, uint64_t final)
+{
+    handshake->close_message = true;
+    handshake->final = final;
+    rendezvous_skip(handshake);
+}
+
+uint32_t rendezvous_waits(const struct rendezvous *m) { return m->of->waits[m->side & 1]; }
 
 int rendezvous_keep(int peer, uint32_t side, uint64_t context, uint32_t number, const void *blob,
                     size_t bytes)
@@ -365,6 +405,8 @@ int rendezvous_keep(int peer, uint32_t side, uint64_t context, uint32_t number, 
     if (list_empty(&m->handshakes))
         list_append(&rendezvous_waiting, &m->waiting);
     list_append(&m->handshakes, &handshake->link);
+    if (m->unclosed == NULL)
+        rendezvous_set_unclosed(m, handshake);
     m->of->kept++;
     return 0;
 }
@@ -419,12 +461,41 @@ void rendezvous_drop_handshake(struct rendezvous_handshake *handshake)
 
     received_fd_close(rendezvous_take_fd(handshake));
     hash_remove(&rendezvous_handshakes, rendezvous_handshake_key(m->peer, handshake->number));
+    rendezvous_skip(handshake);
+    rendezvous_gone_count -= !list_empty(&handshake->gone);
+    list_remove(&handshake->gone);
     list_remove(&handshake->link);
     free(handshake);
     m->of->kept--;
     if (list_empty(&m->handshakes))
         list_remove(&m->waiting);
     rendezvous_release(m);
+}
+
+/* What is dropped for it is older: of another entry, or before it in its own. */
+static void rendezvous_keep_gone(struct rendezvous_handshake *handshake)
+{
+    received_fd_close(rendezvous_take_fd(handshake));
+    list_append(&rendezvous_gone, &handshake->gone);
+    if (++rendezvous_gone_count > RENDEZVOUS_GONE)
+        rendezvous_drop_handshake(
+            container_of(rendezvous_gone.next, struct rendezvous_handshake, gone));
+}
+
+void rendezvous_set_gone(struct rendezvous *m)
+{
+    struct link *cursor, *after;
+
+    m->of->gone = true;
+    list_for_each (cursor, after, &m->handshakes) {
+        struct rendezvous_handshake *handshake =
+            container_of(cursor, struct rendezvous_handshake, link);
+
+        if (!handshake->close_message)
+            rendezvous_drop_handshake(handshake);
+        else if (list_empty(&handshake->gone))
+            rendezvous_keep_gone(handshake);
+    }
 }
 
 void rendezvous_clear(void)

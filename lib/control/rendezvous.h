@@ -28,11 +28,13 @@
 #define RENDEZVOUS_KEPT_MAX 262144 /* handshakes kept for one peer; more are a protocol violation */
 #define RENDEZVOUS_BLOB_MAX 1024   /* bytes of a handshake that is kept */
 #define RENDEZVOUS_IDLE 256        /* entries that stay although nothing refers to them */
+#define RENDEZVOUS_GONE 256        /* closed handshakes that stay of peers that are gone */
 
 struct rendezvous_peer {
     int peer;
-    bool gone;            /* no entry of it stays idle */
+    bool gone;            /* no entry of it stays idle: rendezvous_set_gone() */
     uint32_t kept;        /* handshakes */
+    uint32_t waits[2];    /* entries with an unclosed handshake, by side & 1 */
     struct link entries;  /* rendezvous.of_peer */
     struct link watched;  /* rendezvous_end.watched */
     struct link watching; /* in the list of peers that have watched ends */
@@ -49,6 +51,7 @@ struct rendezvous {
     uint64_t suspect;
     struct link ends; /* rendezvous_end: open, or closed and not released yet */
     struct link handshakes;
+    struct rendezvous_handshake *unclosed; /* the first one whose end is not closed; NULL: none */
     struct rendezvous_peer *of;
     struct link of_peer;            /* in the entries of its peer */
     struct link all;                /* in the list of all entries */
@@ -71,9 +74,10 @@ struct rendezvous_end {
 /* A handshake of the peer that arrived before the own end was opened. */
 struct rendezvous_handshake {
     struct link link;
+    struct link gone; /* in the list of those whose peer is gone */
     struct rendezvous *of;
     uint32_t number;    /* of the peer's end */
-    bool close_message; /* the peer has closed its end already */
+    bool close_message; /* the peer has closed its end already: rendezvous_close_handshake() */
     uint64_t final;     /* of the close message: number of messages */
     bool events;        /* the reader has requested event mode */
     int event_fd;       /* the descriptor of that request; -1: none */
@@ -111,6 +115,13 @@ struct rendezvous *rendezvous_next_waiting(struct rendezvous *m);
 /* NULL: it has no entry. */
 struct rendezvous_peer *rendezvous_peer(int peer);
 
+/*
+ * The peer is gone, and the handshakes of this entry with it. Those of ends that it had closed stay, the latest of all such
+ * peers: the own end that is opened for one finds out that the pipe was closed, and not lost. The
+ * entry is pinned.
+ */
+void rendezvous_set_gone(struct rendezvous *m);
+
 /* Sets number and incarnation of the end. */
 void rendezvous_register(struct rendezvous *m, struct rendezvous_end *end);
 /* The entry may be freed. */
@@ -138,6 +149,10 @@ bool rendezvous_keeps(int peer); /* some handshake of this peer */
 /* NULL: none. The first, and by its number. */
 struct rendezvous_handshake *rendezvous_first_handshake(struct rendezvous *m);
 struct rendezvous_handshake *rendezvous_find_handshake(struct rendezvous *m, uint32_t number);
+/* The peer has closed its end; `final` is the number of its messages. */
+void rendezvous_close_handshake(struct rendezvous_handshake *handshake, uint64_t final);
+/* How many entries of this peer and side have a handshake whose end is not closed. */
+uint32_t rendezvous_waits(const struct rendezvous *m);
 /* Closes its event_fd, too. The entry may be freed. */
 void rendezvous_drop_handshake(struct rendezvous_handshake *handshake);
 /*

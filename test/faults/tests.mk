@@ -11,6 +11,7 @@ fault_tests = \
 	test/faults/kill_during_startup \
 	test/faults/byzantine \
 	test/faults/given_back \
+	test/faults/kept_handshakes \
 	test/faults/leaks \
 	test/faults/passed_descriptors \
 	test/faults/peer_in_rexit \
@@ -108,6 +109,8 @@ test_faults_plugin_la_LIBADD = $(public)
 test_faults_plugins_LDADD =
 EXTRA_test_faults_plugins_DEPENDENCIES = test/faults/plugin.la
 test_faults_region_peer_stopped_SOURCES = test/faults/region_peer_stopped.c test/lib/job.c
+test_faults_kept_handshakes_SOURCES = test/faults/kept_handshakes.c test/faults/failing_calls.c test/lib/job.c
+test_faults_kept_handshakes_LDFLAGS = -rdynamic
 test_faults_resource_failure_SOURCES = test/faults/resource_failure.c test/faults/failing_calls.c test/lib/job.c
 test_faults_resource_failure_LDFLAGS = -rdynamic
 test_faults_resource_failure_pair_SOURCES = test/faults/resource_failure_pair.c test/faults/failing_calls.c test/lib/job.c

@@ -149,10 +149,8 @@ static void close_keep_message(struct message *m)
     if ((head->flags & MESSAGE_OF_RECEIVER) != 0 || (kept != NULL && kept->close_message))
         return; /* it is an answer, or has been answered */
     RPIPE_FAILPOINT("close message: before the answer to an early one");
-    if (message_post_answer(m, MESSAGE_CLOSE, &answer) && kept != NULL) {
-        kept->close_message = true;
-        kept->final = head->number;
-    }
+    if (message_post_answer(m, MESSAGE_CLOSE, &answer) && kept != NULL)
+        rendezvous_close_handshake(kept, head->number);
 }
 
 static void close_on_message(struct rch *ch, struct message *m)

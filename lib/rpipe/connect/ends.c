@@ -42,7 +42,7 @@ void ends_start(void)
 
 /* ---- the end of a peer: on the service thread ---- */
 
-/* Nothing of the handshakes can be used any more: an end that is opened now finds the peer gone. */
+/* An end that is opened now finds the peer gone, or that it had closed its end before. */
 static void ends_entry_gone(struct rendezvous *m, uint32_t state)
 {
     struct link *cursor, *after;
@@ -53,21 +53,16 @@ static void ends_entry_gone(struct rendezvous *m, uint32_t state)
         end_state_set(ch, state);
         end_release_locked(ch);
     }
-    while (!list_empty(&m->handshakes))
-        rendezvous_drop_handshake(rendezvous_first_handshake(m));
+    rendezvous_set_gone(m);
 }
 
 void ends_peer_gone(int rank, bool died)
 {
     struct rendezvous *m, *next;
-    struct rendezvous_peer *p;
 
     rendezvous_lock();
-    p = rendezvous_peer(rank);
-    if (p != NULL)
-        p->gone = true;
     for (m = rendezvous_next_of_peer(rank, NULL); m != NULL; m = next) {
-        next = rendezvous_next_of_peer(rank, m); /* the last entry takes p along */
+        next = rendezvous_next_of_peer(rank, m); /* the last entry takes its peer along */
         rendezvous_pin(m);
         ends_entry_gone(m, died ? STATE_PEER_DIED : STATE_PEER_LEFT);
         rendezvous_unpin(m);

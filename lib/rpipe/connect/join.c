@@ -209,7 +209,8 @@ static int join_register(struct rch *ch, struct rendezvous *m)
         m->of->gone = true;
         end_state_set(ch, rc == -EPIPE ? STATE_PEER_LEFT : STATE_PEER_DIED);
     }
-    if (control_peer_exiting(ch->peer)) /* set before ends_peer_exiting takes the lock */
+    /* set before ends_peer_exiting takes the lock; of a peer that is gone the handshakes are, too */
+    if (rc == 0 && control_peer_exiting(ch->peer))
         join_peer_exiting(ch);
     return 0;
 }
@@ -306,24 +307,18 @@ const struct message_handler join_handshake_handler = {
 static bool join_describe_pending(const struct rendezvous *m, const struct rch *ch, bool first,
                                   char *text, size_t bytes)
 {
-    struct link *cursor, *after;
+    const struct handshake *h;
+    bool same;
 
-    list_for_each (cursor, after, &m->handshakes) {
-        const struct rendezvous_handshake *kept =
-            container_of(cursor, struct rendezvous_handshake, link);
-        const struct handshake *h = (const struct handshake *)(const void *)kept->blob;
-        bool same =
-            m->context == ch->cfg.context && h->head.role == (uint32_t)config_side(&ch->cfg);
-
-        if (kept->close_message)
-            continue;
-        snprintf(text, bytes, "%s the %s of context %llu (%s)%s", first ? "" : ",",
-                 h->head.role == SIDE_WRITER ? "writer" : "reader",
-                 (unsigned long long)(m->context & ~CONTEXT_LIBRARY), config_op_name(h->op),
-                 same ? ", which is this side too: exactly one end is the writer" : "");
-        return true;
-    }
-    return false;
+    if (m->unclosed == NULL)
+        return false;
+    h = (const struct handshake *)(const void *)m->unclosed->blob;
+    same = m->context == ch->cfg.context && h->head.role == (uint32_t)config_side(&ch->cfg);
+    snprintf(text, bytes, "%s the %s of context %llu (%s)%s", first ? "" : ",",
+             h->head.role == SIDE_WRITER ? "writer" : "reader",
+             (unsigned long long)(m->context & ~CONTEXT_LIBRARY), config_op_name(h->op),
+             same ? ", which is this side too: exactly one end is the writer" : "");
+    return true;
 }
 
 const char *join_pending(const struct rch *ch)

@@ -16,8 +16,6 @@
 /* A handshake waits here for its own end to be opened. Rendezvous lock held. */
 static bool pending_waits(const struct rendezvous *m)
 {
-    struct link *cursor, *after;
-
     if (!list_empty(&m->ends)) {
         const struct rendezvous_end *last = container_of(m->ends.prev, struct rendezvous_end, link);
         const struct rch *ch = container_of(last, struct rch, end);
@@ -25,30 +23,19 @@ static bool pending_waits(const struct rendezvous *m)
         if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_CLOSED) == 0)
             return false;
     }
-    list_for_each (cursor, after, &m->handshakes)
-        if (!container_of(cursor, struct rendezvous_handshake, link)->close_message)
-            return true;
-    return false;
+    return m->unclosed != NULL;
 }
 
-/* False: cells, which are not opened by rpipe. */
+/* The first one that waits, which is opened next. False: cells, which are not opened by rpipe. */
 static bool pending_describe(const struct rendezvous *m, rpipe_config_t *p)
 {
-    struct link *cursor, *after;
+    const struct handshake *h = (const struct handshake *)(const void *)m->unclosed->blob;
 
-    *p = (rpipe_config_t){.role = (rpipe_role_t)m->side, .peer = m->peer, .context = m->context};
-    list_for_each (cursor, after, &m->handshakes) {
-        const struct rendezvous_handshake *kept =
-            container_of(cursor, struct rendezvous_handshake, link);
-        const struct handshake *h = (const struct handshake *)(const void *)kept->blob;
-
-        if (kept->close_message)
-            continue;
-        if (h->op >= OP_CELLS)
-            return false;
-        p->op = (rpipe_op_t)h->op;
-    }
-    return true;
+    *p = (rpipe_config_t){.role = (rpipe_role_t)m->side,
+                          .op = (rpipe_op_t)h->op,
+                          .peer = m->peer,
+                          .context = m->context};
+    return h->op < OP_CELLS;
 }
 
 /* Stores into element n of a list whose elements have `size` bytes for the caller. */

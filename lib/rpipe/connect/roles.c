@@ -35,17 +35,6 @@ static bool roles_waits(const struct rendezvous *own)
              STATE_PEER_EXITING | STATE_PEER_LEFT | STATE_PEER_DIED)) == 0;
 }
 
-/* The peer has opened the end that this entry keeps the handshake of, and has not closed it. */
-static bool roles_peer_waits(struct rendezvous *other)
-{
-    struct link *cursor, *after;
-
-    list_for_each (cursor, after, &other->handshakes)
-        if (!container_of(cursor, struct rendezvous_handshake, link)->close_message)
-            return true;
-    return false;
-}
-
 /* ---- the same role ---- */
 
 static void roles_check_role(const struct rendezvous *other)
@@ -73,19 +62,15 @@ static void roles_check_role(const struct rendezvous *other)
 static struct rendezvous *roles_lone_end(const struct rendezvous *other)
 {
     struct rendezvous *m = NULL, *own = NULL;
-    int pending = 0;
 
+    if (rendezvous_waits(other) > 1) /* so the entries of a peer are walked once in a check */
+        return NULL;
     while ((m = rendezvous_next_of_peer(other->peer, m)) != NULL) {
-        if (m->side != other->side)
+        if (m->side != other->side || !roles_waits(m))
             continue;
-        pending += roles_peer_waits(m);
-        if (roles_waits(m)) {
-            if (own != NULL)
-                return NULL;
-            own = m;
-        }
-        if (pending > 1)
+        if (own != NULL)
             return NULL;
+        own = m;
     }
     return own;
 }
@@ -123,7 +108,7 @@ static void roles_check(void *unused)
     rendezvous_lock();
     roles_scheduled = false;
     while ((other = rendezvous_next_waiting(other)) != NULL) {
-        if (other->peer == job_own_rank() || !roles_peer_waits(other))
+        if (other->peer == job_own_rank() || other->unclosed == NULL)
             continue;
         roles_check_role(other);
         roles_check_context(other);

@@ -143,12 +143,14 @@ static void call_log_unjoined(struct rch *ch)
 
 int call_never_joins(struct rch *ch, uint32_t state)
 {
+    const char *left = (state & STATE_PEER_LEFT) != 0 ? "has left the job (rexit)" : "is in rexit";
+    /* an end that was opened after the peer had left does not show whether the other one was open before */
+    const char *opened = (state & STATE_PEER_EXITING) != 0
+                             ? " and has not opened the other end of this pipe"
+                             : "; this pipe was not joined before";
     int rc =
-        call_error(ch, -EPIPE,
-                   "%s %s and has not opened the other end of this pipe; check the peer, the "
-                   "role and the context of both ends",
-                   control_peer_name(ch->peer),
-                   (state & STATE_PEER_LEFT) != 0 ? "has left the job (rexit)" : "is in rexit");
+        call_error(ch, -EPIPE, "%s %s%s; check the peer, the role and the context of both ends",
+                   control_peer_name(ch->peer), left, opened);
 
     call_log_unjoined(ch);
     return rc;
