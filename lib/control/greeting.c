@@ -182,8 +182,10 @@ static int greeting_refuse(struct connection *c, const char *reason)
 
 static void greeting_welcome_peer(struct connection *c, struct peer *p)
 {
-    if (p->in != NULL) /* it closed an earlier connection, the end of which has not been read yet */
+    if (p->in != NULL) { /* it closed an earlier one, the end of which has not been read yet */
         state_drop(p->in);
+        p->exiting_sent = false; /* it may have been queued there; a second one has no effect */
+    }
     p->in = c;
     c->peer = peer_number(p);
     if (c->is_unix)

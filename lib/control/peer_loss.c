@@ -79,6 +79,7 @@ void peer_lost(struct connection *c, const char *reason)
         /* it closed a connection that it had not used: it will connect again, or its end is
          * noticed elsewhere */
         p->in = NULL;
+        p->exiting_sent = false; /* as in greeting_welcome_peer */
         state_drop(c);
     }
 }

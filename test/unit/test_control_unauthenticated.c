@@ -218,6 +218,56 @@ static void test_a_peer_that_sends_invalid_data_is_disconnected(void **state)
     unsetenv("ROGUE");
 }
 
+/* ---- a rank that connects again ---- */
+
+static uint16_t next_frame(int fd)
+{
+    struct wire_frame frame;
+    uint8_t body[WIRE_HELLO_MOST];
+
+    REQUIRE(recv(fd, &frame, sizeof(frame), MSG_WAITALL) == (ssize_t)sizeof(frame) &&
+            frame.body_bytes <= sizeof(body));
+    REQUIRE(recv(fd, body, frame.body_bytes, MSG_WAITALL) == (ssize_t)frame.body_bytes);
+    return frame.type;
+}
+
+static int greet(const struct card *card)
+{
+    const struct timeval limit = {.tv_sec = 10};
+    struct greeting g = good_greeting(card, 1);
+    int fd = client(card, true);
+
+    REQUIRE(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) == 0);
+    g.hello.features = CONTROL_FEATURE_EXITING;
+    send_bytes(fd, &g, sizeof(g));
+    REQUIRE(next_frame(fd) == WIRE_WELCOME);
+    return fd;
+}
+
+/* Rank 0 has no connection of its own to rank 1, which gives up one that it has not used, and makes another one. */
+static void exiting_is_sent_again(int rank, int size)
+{
+    const struct wire_frame exiting = {
+        .bytes = sizeof(exiting), .magic = WIRE_FRAME_MAGIC, .type = WIRE_EXITING};
+    struct card card;
+    int first, second;
+
+    (void)size;
+    rank_start(&hooks);
+    if (rank == 0) {
+        control_announce_exit();
+        AWAIT(control_peer_exiting(1));
+    } else {
+        own_card(0, &card);
+        first = greet(&card);
+        REQUIRE(next_frame(first) == WIRE_EXITING);
+        second = greet(&card);
+        REQUIRE(next_frame(second) == WIRE_EXITING);
+        send_bytes(second, &exiting, sizeof(exiting));
+    }
+    rank_stop();
+}
+
 /* ---- descriptors whose close waits ---- */
 
 /*
@@ -314,6 +364,7 @@ int main(void)
         RANKS_BOTH(2, unauthenticated_clients_do_no_harm),
         cmocka_unit_test(test_a_peer_that_sends_invalid_data_is_disconnected),
         cmocka_unit_test(test_a_descriptor_that_lingers_delays_no_rank),
+        RANKS_OVER("tcp", 2, exiting_is_sent_again),
     };
 
     return cmocka_run_group_tests_name("unauthenticated connections to the control network", tests,
