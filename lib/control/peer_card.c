@@ -3,8 +3,9 @@
  * peer_card.c: see peer_card.h.
  *
  * A card is fetched from the bootstrap once, checked, and kept until the peer has ended: the service
- * thread frees it then, so that other threads copy it under the lock. Two threads may fetch it at the
- * same time; the first to store it wins.
+ * thread frees it then, so that other threads do not access it. What they need of it is copied, and
+ * stays: the bootstrap is not asked for a peer that is gone. Two threads may fetch a card at the same
+ * time; the first to store it wins.
  */
 #include "control/peer_card.h"
 
@@ -50,22 +51,35 @@ static int peer_card_fetch(int peer, struct card *card, int64_t deadline, struct
     return result != 0 ? result : card_check(card, blob, bytes, peer, err);
 }
 
+static struct card_facts peer_card_facts_of(const struct card *card)
+{
+    struct error unused = {""};
+
+    return (struct card_facts){.known = true,
+                               .same_kernel = card_same_kernel(card, &control.card),
+                               .shows_host = card_shows_host(card),
+                               .path = peer_card_path(card, &unused),
+                               .backends = card->backends};
+}
+
 /* Keeps the card, unless another thread was faster, or the peer has ended. 0 or -ENOMEM. */
 static int peer_card_keep(struct peer *p, const struct card *card)
 {
+    const struct card_facts facts = peer_card_facts_of(card);
     struct card *copy = malloc(sizeof(*copy));
+    const int result = copy != NULL ? 0 : -ENOMEM;
 
-    if (copy == NULL)
-        return -ENOMEM;
-    *copy = *card;
+    if (copy != NULL)
+        *copy = *card;
     pthread_mutex_lock(&control.lock);
+    p->facts = facts;
     if (p->card == NULL && atomic_load_explicit(&p->state, memory_order_relaxed) == 0) {
         p->card = copy;
         copy = NULL;
     }
     pthread_mutex_unlock(&control.lock);
     free(copy);
-    return 0;
+    return result;
 }
 
 static const struct card *peer_card_kept(struct peer *p)
@@ -78,23 +92,23 @@ static const struct card *peer_card_kept(struct peer *p)
     return card;
 }
 
-int peer_card_copy(int peer, struct card *card, int64_t deadline, struct error *err)
+/* On any thread. 0 or -errno and a message. */
+static int peer_card_facts(struct peer *p, struct card_facts *facts, struct error *err)
 {
-    struct peer *p = state_peer(peer);
-    bool kept;
+    struct card card;
     int result;
 
-    if (p == NULL)
-        return error_set(err, -ENOENT, "there is no %s", control_peer_name(peer));
     pthread_mutex_lock(&control.lock);
-    kept = p->card != NULL;
-    if (kept)
-        *card = *p->card;
+    *facts = p->facts;
     pthread_mutex_unlock(&control.lock);
-    result = kept ? 0 : peer_card_fetch(peer, card, deadline, err);
-    if (!kept && result == 0)
-        (void)peer_card_keep(p, card); /* without memory it is fetched again */
-    return result;
+    if (facts->known)
+        return 0;
+    result = peer_card_fetch(peer_number(p), &card, deadline_in_ms(CARD_MS), err);
+    if (result != 0)
+        return result;
+    (void)peer_card_keep(p, &card); /* without memory the facts alone */
+    *facts = peer_card_facts_of(&card);
+    return 0;
 }
 
 const struct card *peer_card(int peer, int64_t deadline, struct error *err)
@@ -124,51 +138,52 @@ const struct card *peer_card(int peer, int64_t deadline, struct error *err)
 
 enum control_path control_path(int peer)
 {
+    struct peer *p = control_running() ? state_peer(peer) : NULL;
+    struct card_facts facts;
     struct error err = {""};
-    struct card card;
-    int path;
 
-    if (!control_running() || state_peer(peer) == NULL)
+    if (p == NULL)
         return CONTROL_TCP;
     if (peer == control.rank)
         return CONTROL_SELF;
-    path = peer_card_copy(peer, &card, deadline_in_ms(CARD_MS), &err) == 0
-               ? peer_card_path(&card, &err)
-               : CONTROL_TCP;
-    return path >= 0 ? (enum control_path)path : CONTROL_TCP;
+    if (peer_card_facts(p, &facts, &err) != 0 || facts.path < 0)
+        return CONTROL_TCP;
+    return (enum control_path)facts.path;
 }
 
 int control_host_unknown(int peer)
 {
+    struct peer *p = control_running() ? state_peer(peer) : NULL;
+    struct card_facts facts;
     struct error err = {""};
-    struct card card;
 
-    if (!control_running() || state_peer(peer) == NULL)
+    if (p == NULL)
         return -1;
     if (!card_shows_host(&control.card))
         return control.rank;
-    /* a copy: the service thread frees the card when the peer is gone */
-    if (peer_card_copy(peer, &card, deadline_in_ms(CARD_MS), &err) != 0)
+    if (peer_card_facts(p, &facts, &err) != 0)
         return -1;
-    return card_shows_host(&card) ? -1 : peer;
+    return facts.shows_host ? -1 : peer;
 }
 
 int control_peer_backends(int peer, uint32_t *backends, bool *same_kernel, struct error *err)
 {
+    struct card_facts facts;
     struct error cause = {""};
-    struct card card;
+    struct peer *p;
 
     if (!control_running())
         return error_set(err, -ENOTCONN, "the control network is not running; call rinit first");
-    if (state_peer(peer) == NULL)
+    p = state_peer(peer);
+    if (p == NULL)
         return error_set(err, -ENOENT, "there is no %s; the job has %d ranks",
                          control_peer_name(peer), control.size);
     if (peer == control.rank)
-        card = control.card;
-    else if (peer_card_copy(peer, &card, deadline_in_ms(CARD_MS), &cause) != 0)
+        facts = peer_card_facts_of(&control.card);
+    else if (peer_card_facts(p, &facts, &cause) != 0)
         return error_set(err, -EHOSTUNREACH, "the business card of %s cannot be read: %s",
                          control_peer_name(peer), cause.text);
-    *backends = card.backends;
-    *same_kernel = card_same_kernel(&card, &control.card);
+    *backends = facts.backends;
+    *same_kernel = facts.same_kernel;
     return 0;
 }

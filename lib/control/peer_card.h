@@ -12,8 +12,6 @@ enum control_path { CONTROL_SELF, CONTROL_UNIX, CONTROL_TCP };
 /* The card, which is valid until the end of the peer. NULL and a message; errno is ENOMEM where
  * only memory is missing. Service thread, or before it starts. */
 const struct card *peer_card(int peer, int64_t deadline, struct error *err);
-/* A copy, on any thread. 0 or -errno and a message. */
-int peer_card_copy(int peer, struct card *card, int64_t deadline, struct error *err);
 /* enum control_path; -EHOSTUNREACH and a message. */
 int peer_card_path(const struct card *card, struct error *err);
 /* How messages to this peer travel; may wait briefly for its card. CONTROL_TCP where that is not

@@ -49,6 +49,13 @@ struct control_lane_hooks {
     void (*peer_changed)(int peer);
 };
 
+/* Of a card, for calls that ask again: it stays when the card is freed. */
+struct card_facts {
+    bool known, same_kernel, shows_host;
+    int path; /* enum control_path, or -errno: peer_card_path() */
+    uint32_t backends;
+};
+
 struct peer {
     /* L: messages that have been posted; the service thread moves them to out->outbox */
     struct link queue;
@@ -64,6 +71,7 @@ struct peer {
     const _Atomic uint32_t
         *_Atomic liveness; /* the page; after the end of the peer and its last use, a word alone */
     struct card *card;     /* L, and on the service thread; NULL again after its end */
+    struct card_facts facts;    /* L */
     char *_Atomic death_reason; /* set once: why the peer is considered dead */
     _Atomic bool exiting;       /* set once: it is in rexit */
 

@@ -200,6 +200,41 @@ static void ranks_leave_nothing(int rank, int size)
     rank_stop();
 }
 
+/* What the card of a rank shows is asked again with each pipe, and stays when the rank is gone: no bootstrap answers then. */
+static void a_card_is_fetched_once(int rank, int size)
+{
+    uint32_t backends, before;
+    struct error err = {""};
+    bool same_kernel;
+
+    (void)size;
+    rank_start(&hooks);
+    if (rank == 1) {
+        while (*(volatile pid_t *)shared_pids == 0)
+            usleep(1000);
+        REQUIRE(post_note(0, 1, 8, NULL, 0) == 0 &&
+                control_flush(0, deadline_in_ms(LIMIT_MS)) == 0);
+        _exit(0);
+    }
+    REQUIRE(control_peer_backends(1, &before, &same_kernel, &err) == 0 && same_kernel);
+    *(volatile pid_t *)shared_pids = 1;
+    AWAIT(atomic_load(&died) == 1);
+    job_close();
+    REQUIRE(control_peer_backends(1, &backends, &same_kernel, &err) == 0, "%s", err.text);
+    REQUIRE(backends == before && same_kernel && control_path(1) == CONTROL_UNIX &&
+            control_host_unknown(1) == -1);
+    rank_stop();
+}
+
+static void test_a_card_is_fetched_once(void **state)
+{
+    (void)state;
+    setenv("RPIPE_CONTROL", "unix", 1);
+    share_pids();
+    run_ranks(2, a_card_is_fetched_once);
+    munmap(shared_pids, 4096);
+}
+
 static void test_ranks_that_are_gone_leave_nothing(void **state)
 {
     (void)state;
@@ -331,6 +366,7 @@ int main(void)
         RANKS_BOTH(2, a_rank_that_stops_has_left),
         RANKS_BOTH(2, a_rank_without_messages_sends_its_close),
         BOTH(test_a_death_is_noticed),
+        cmocka_unit_test(test_a_card_is_fetched_once),
         cmocka_unit_test(test_ranks_that_are_gone_leave_nothing),
         cmocka_unit_test(test_the_liveness_word_comes_before_sockets),
         BOTH(test_an_unreachable_rank_is_lost),
