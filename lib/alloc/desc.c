@@ -129,7 +129,8 @@ static struct rdesc *desc_restart(struct desc_pool *pool)
     return d;
 }
 
-struct rdesc *desc_renew(struct desc_pool *pool, struct rdesc *d)
+/* A descriptor in the place of one whose high part is used up; NULL: it rests, and another one is free. */
+static struct rdesc *desc_replace(struct desc_pool *pool, struct rdesc *d)
 {
     if (desc_renew_in_place(pool, d))
         return d;
@@ -137,22 +138,34 @@ struct rdesc *desc_renew(struct desc_pool *pool, struct rdesc *d)
     if (pool->resting > DESC_RESTING_MOST ||
         (pool->free == NULL && desc_pool_grow(pool) != 0)) /* no memory is no reason to fail */
         return desc_restart(pool);
-    return desc_take(pool); /* DESC_RESTING_MOST bounds the recursion */
+    return NULL;
 }
 
+struct rdesc *desc_renew(struct desc_pool *pool, struct rdesc *d)
+{
+    struct rdesc *renewed = desc_replace(pool, d);
+
+    return renewed != NULL ? renewed : desc_take(pool);
+}
+
+/* A loop: as many worn descriptors may be free as there are. */
 struct rdesc *desc_take_slow(struct desc_pool *pool)
 {
-    struct rdesc *d;
+    struct rdesc *d, *renewed;
     uint64_t word;
 
     if (pool->free == NULL && desc_pool_grow(pool) != 0)
         return NULL;
-    d = pool->free;
-    pool->free = d->link;
-    if (!desc_next_word(pool, d, &word))
-        return desc_renew(pool, d);
-    d->word = word;
-    return d;
+    do {
+        d = pool->free;
+        pool->free = d->link;
+        if (desc_next_word(pool, d, &word)) {
+            d->word = word;
+            return d;
+        }
+        renewed = desc_replace(pool, d);
+    } while (renewed == NULL);
+    return renewed;
 }
 
 size_t desc_pool_bytes(const struct desc_pool *pool)

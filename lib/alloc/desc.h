@@ -10,7 +10,7 @@
  * that an address leaves free:
  *
  *   handle   63 .. 47 generation, high part | 46 .. 6 address                      | 5 .. 0 low part
- *   word     63 .. 47 generation, high part | 39 .. 16 owner | 15 .. 8 state       | 5 .. 0 low part
+ *   word     63 .. 47 generation, high part | 46 .. 16 owner | 15 .. 8 state       | 5 .. 0 low part
  *
  * The generation changes each time that the descriptor is taken, so that a handle is valid in one
  * life of its descriptor. Owner, state and generation are one word, and one comparison verifies all
@@ -40,7 +40,7 @@
 #include <stdint.h>
 
 #define DESC_INLINE_MAX 40 /* bytes of payload inside a slot */
-#define DESC_OWNER_MOST 0xffffffu
+#define DESC_OWNER_MOST 0x7fffffffu
 #define DESC_LIMIT_DEFAULT 1000000u /* descriptors of a pool without a limit */
 
 enum desc_state {
@@ -68,6 +68,8 @@ enum desc_state {
 #define DESC_STATE_SHIFT 8
 #define DESC_STATE_MASK (UINT64_C(0xff) << DESC_STATE_SHIFT)
 #define DESC_OWNER_SHIFT 16
+static_assert((uint64_t)DESC_OWNER_MOST << DESC_OWNER_SHIFT < DESC_GENERATION_ONE,
+              "behind the owner begins the generation");
 
 struct rdesc {
     void *mem;       /* address of the block; NULL if the range is not mapped here */

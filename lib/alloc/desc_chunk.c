@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define CLASSES (4 * 22) /* quarters of the powers of two up to CHUNK_HUGE */
 
@@ -136,16 +137,36 @@ static struct desc_chunk *chunk_find_range(uint32_t stride)
 
 /* ---- */
 
+/* A handle has no bits for its address: above what mmap gives, or with a tag in its upper bits. */
+static bool chunk_is_out_of_reach(const void *chunk, size_t bytes)
+{
+    return ((uintptr_t)chunk + bytes) >> DESC_ADDRESS_BITS != 0;
+}
+
+/* Chunks are never freed, so it is not recorded which of them were mapped. */
+static struct desc_chunk *chunk_map(size_t bytes)
+{
+    void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (map == MAP_FAILED)
+        return NULL;
+    if (!chunk_is_out_of_reach(map, bytes))
+        return map;
+    munmap(map, bytes);
+    return NULL;
+}
+
 static struct desc_chunk *chunk_new(size_t bytes)
 {
     struct desc_chunk *chunk = chunk_alloc(bytes);
 
+    if (chunk != NULL && chunk_is_out_of_reach(chunk, bytes)) { /* another malloc is in force */
+        chunk_free(chunk, bytes);
+        chunk = chunk_map(bytes);
+    }
     if (chunk == NULL)
         return NULL;
-    if (((uintptr_t)chunk + bytes) >> DESC_ADDRESS_BITS != 0) { /* a handle has no bits for it */
-        chunk_free(chunk, bytes);
-        return NULL;
-    }
     memset(chunk, 0, bytes);
     chunk->bytes = bytes;
     return chunk;

@@ -13,6 +13,43 @@
 
 #define MOST 50000
 
+/* ---- a malloc whose addresses have a tag in their upper bits ---- */
+
+#define TAG (UINT64_C(0x2a) << 56)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+static const bool tags = false; /* another malloc is in force */
+static bool tagged;
+#else
+static const bool tags = true;
+static bool tagged;
+
+void __libc_free(void *p);
+
+void *aligned_alloc(size_t alignment, size_t size)
+{
+    void *p;
+
+    if (posix_memalign(&p, alignment, size) != 0)
+        return NULL;
+    return tagged ? (void *)((uintptr_t)p | TAG) : p;
+}
+
+void free(void *p) { __libc_free((void *)((uintptr_t)p & ~TAG)); }
+#endif
+
+static bool memory_is_tagged(void)
+{
+    void *(*volatile call)(size_t, size_t) = aligned_alloc;
+    bool has_tag;
+    void *p;
+
+    tagged = tags;
+    p = call(CACHE_LINE, CACHE_LINE);
+    has_tag = ((uintptr_t)p & TAG) != 0; /* Valgrind has its own */
+    free(p);
+    return tags && has_tag;
+}
+
 static struct rdesc *take(struct desc_pool *pool)
 {
     struct rdesc *d = desc_take(pool);
@@ -122,6 +159,101 @@ static void a_small_pool_that_wears_grows_by_little(void **state)
     desc_pool_destroy(&pool);
 }
 
+/* Generations also in the upper bits: its next life is in the place of another one. */
+static void wear(struct rdesc *d) { d->word |= DESC_GENERATION_LOW | ~(DESC_GENERATION_ONE - 1); }
+
+struct worn {
+    struct desc_pool pool;
+    bool taken;
+};
+
+static void *take_behind_worn(void *argument)
+{
+    struct worn *w = argument;
+
+    w->taken = desc_take(&w->pool) != NULL;
+    return NULL;
+}
+
+/* A thread with a small stack takes a descriptor while all that are free are worn. */
+static void worn_descriptors_need_no_stack(void **state)
+{
+    static struct rdesc *all[MOST];
+    struct worn w = {.taken = false};
+    pthread_attr_t attributes;
+    pthread_t thread;
+
+    (void)state;
+    desc_pool_init(&w.pool, 2 * MOST, sizeof(struct rdesc), 9);
+    for (uint32_t i = 0; i < MOST; i++)
+        all[i] = take(&w.pool);
+    for (uint32_t i = 0; i < MOST; i++) {
+        wear(all[i]);
+        desc_put(&w.pool, all[i]);
+    }
+    assert_int_equal(pthread_attr_init(&attributes), 0);
+    assert_int_equal(pthread_attr_setstacksize(&attributes, 256 * 1024), 0);
+    assert_int_equal(pthread_create(&thread, &attributes, take_behind_worn, &w), 0);
+    pthread_join(thread, NULL);
+    pthread_attr_destroy(&attributes);
+    assert_true(w.taken && w.pool.resting == MOST);
+    desc_pool_destroy(&w.pool);
+}
+
+/* The 2^24 ends and heaps that are opened next have other owners than one that stays open. */
+static void owners_do_not_repeat_soon(void **state)
+{
+    const uint32_t owner = desc_owner_id();
+
+    (void)state;
+    for (uint32_t i = 0; i < (UINT32_C(1) << 24) + 2; i++)
+        if (desc_owner_id() == owner)
+            fail_msg("the same owner after %u", i + 1);
+}
+
+/* Each part of the word has its bits, for the first owner and for the last. */
+static void an_owner_fills_its_bits(void **state)
+{
+    static const uint32_t owners[] = {1, DESC_OWNER_MOST};
+    struct desc_pool pool;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        raddr_t before = ADDR_NULL;
+
+        desc_pool_init(&pool, 1, sizeof(struct rdesc), owners[i]);
+        for (uint32_t life = 0; life < 100; life++) {
+            struct rdesc *d = take(&pool);
+            raddr_t handle = desc_users_handle(d, pool.key);
+
+            assert_true(desc_owner(d) == owners[i] && desc_state(d) == DESC_OWNED);
+            assert_true(desc_is_users(d, handle, pool.key) && desc_of(handle) == d);
+            assert_true(handle != before && handle == desc_handle(d));
+            desc_put(&pool, d);
+            assert_false(desc_is_users(d, handle, pool.key));
+            before = handle;
+        }
+        desc_pool_destroy(&pool);
+    }
+}
+
+/* A handle has no bits for the tag: the library takes memory that has none. */
+static void a_malloc_that_tags_addresses_is_no_reason_to_fail(void **state)
+{
+    struct desc_pool pool;
+    uint32_t made = 0;
+
+    (void)state;
+    if (!memory_is_tagged())
+        skip();
+    desc_pool_init(&pool, 3000, sizeof(struct rdesc_message), 11);
+    while (made < 3000 && desc_take(&pool) != NULL)
+        made++;
+    tagged = false;
+    assert_int_equal(made, 3000);
+    desc_pool_destroy(&pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -129,6 +261,10 @@ int main(void)
         cmocka_unit_test(the_memory_of_a_pool_serves_the_next_one),
         cmocka_unit_test(idle_memory_is_bounded_by_what_was_in_use),
         cmocka_unit_test(a_small_pool_that_wears_grows_by_little),
+        cmocka_unit_test(worn_descriptors_need_no_stack),
+        cmocka_unit_test(owners_do_not_repeat_soon),
+        cmocka_unit_test(an_owner_fills_its_bits),
+        cmocka_unit_test(a_malloc_that_tags_addresses_is_no_reason_to_fail),
     };
 
     return cmocka_run_group_tests_name("desc_handles", tests, NULL, NULL);
