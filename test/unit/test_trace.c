@@ -182,9 +182,63 @@ static int teardown(void **state)
     return rc;
 }
 
+/* What is printed of the records. The caller frees it. */
+static char *printed(const unsigned char *all, size_t bytes)
+{
+    int fd = memfd_create("records", MFD_CLOEXEC);
+    char *text = NULL;
+    size_t length = 0;
+    FILE *to = open_memstream(&text, &length);
+
+    assert_true(fd >= 0 && to != NULL);
+    assert_int_equal(pwrite(fd, all, bytes, 0), bytes);
+    assert_int_equal(rinfo_trace_json(fd, to), 0);
+    fclose(to);
+    close(fd);
+    return text;
+}
+
+/* A row is given to another end during a call on the end that had it before: the call is not one of the other end. */
+static void a_call_belongs_to_the_end_that_had_the_row(void **state)
+{
+    size_t bytes, rings = trace_page(sizeof(struct trace_file));
+    rch_t w = open_end(true), r = open_end(false);
+    struct trace_record *call = NULL;
+    struct trace_file *header;
+    struct trace_ring *ring;
+    unsigned char *all;
+    char *text;
+    raddr_t d;
+
+    (void)state;
+    assert_int_equal(rset_timeout(r, 2), 0);
+    assert_int_equal(rread(r, &d, NULL), -ETIMEDOUT);
+    all = content(&bytes);
+    header = (struct trace_file *)(void *)all;
+    ring = (struct trace_ring *)(void *)(all + rings);
+    for (uint64_t i = 0; i < atomic_load(&ring->head); i++)
+        if (ring->record[i].kind == TRACE_READ && ring->record[i].code == -ETIMEDOUT)
+            call = &ring->record[i]; /* the last one */
+    assert_non_null(call);
+    header->end[call->row].since = call->begin;
+    call->code = -4711;
+    text = printed(all, bytes);
+    assert_non_null(strstr(text, "-4711"));
+    free(text);
+    header->end[call->row].since = (call->begin + call->end) / 2;
+    text = printed(all, bytes);
+    assert_null(strstr(text, "-4711"));
+    free(text);
+    free(all);
+    assert_int_equal(rclose(w), 0);
+    assert_int_equal(rclose(r), 0);
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(damaged_file)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(damaged_file),
+        cmocka_unit_test(a_call_belongs_to_the_end_that_had_the_row)};
 
     seed = argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)clock_now();
     print_message("seed %llu\n", (unsigned long long)seed);

@@ -29,7 +29,9 @@ static char trace_name[512], trace_raw_name[520];
 static int trace_file = -1;
 static struct trace_file *trace_header;
 static uint64_t trace_file_bytes;
-static pthread_mutex_t trace_lock = PTHREAD_MUTEX_INITIALIZER; /* appending a ring; closed rows */
+static pthread_mutex_t trace_lock = PTHREAD_MUTEX_INITIALIZER; /* appending a ring */
+/* Closed rows. The rendezvous lock may be held: never together with the former, which waits for the file system. */
+static pthread_mutex_t trace_rows_lock = PTHREAD_MUTEX_INITIALIZER;
 /* Rows of closed ends, a queue: what they recorded stays in the trace until the row is used again. */
 static uint32_t trace_closed[TRACE_ENDS], trace_closed_first, trace_closed_count;
 
@@ -170,14 +172,14 @@ static uint32_t trace_row_of_closed(void)
 {
     uint32_t row = 0;
 
-    pthread_mutex_lock(&trace_lock);
+    pthread_mutex_lock(&trace_rows_lock);
     if (trace_closed_count > 0) {
         row = trace_closed[trace_closed_first];
         trace_closed_first = (trace_closed_first + 1) % TRACE_ENDS;
         trace_closed_count--;
         trace_header->end[row] = (struct trace_end){.since = clock_now()};
     }
-    pthread_mutex_unlock(&trace_lock);
+    pthread_mutex_unlock(&trace_rows_lock);
     return row;
 }
 
@@ -185,10 +187,10 @@ void trace_row_release(uint32_t row)
 {
     if (row == 0 || !trace_on)
         return;
-    pthread_mutex_lock(&trace_lock);
+    pthread_mutex_lock(&trace_rows_lock);
     trace_closed[(trace_closed_first + trace_closed_count) % TRACE_ENDS] = row;
     trace_closed_count++;
-    pthread_mutex_unlock(&trace_lock);
+    pthread_mutex_unlock(&trace_rows_lock);
 }
 
 uint32_t trace_row(void)

@@ -182,12 +182,18 @@ static void trace_json_print_event(struct reading *r, uint32_t thread, const str
         trace_json_print_arrow(r, thread, e);
 }
 
+/* A call that began before the row was this end's is of the end that had it before, but for the one that opened this end. */
+static bool trace_json_is_of_row(const struct reading *r, const struct trace_record *e)
+{
+    const struct trace_end *end = &r->header.end[e->row];
+
+    return end->role != 0 && (e->kind == TRACE_OPEN ? e->end : e->begin) >= end->since;
+}
+
 static bool trace_json_valid(const struct reading *r, const struct trace_record *e)
 {
     return e->kind > TRACE_NONE && e->kind < TRACE_KINDS && e->begin > 0 && e->end >= e->begin &&
-           e->row < TRACE_ROWS &&
-           (e->row == TRACE_ROW_NETWORK ||
-            (r->header.end[e->row].role != 0 && e->end >= r->header.end[e->row].since));
+           e->row < TRACE_ROWS && (e->row == TRACE_ROW_NETWORK || trace_json_is_of_row(r, e));
 }
 
 /* ---- rings ---- */

@@ -296,9 +296,9 @@ static int close_checked(struct rch *ch, bool force)
         memory_order_seq_cst); /* the wait uses the end after the attempt that closes it */
     rc = close_await(ch, force);
     close_retire(ch);
+    trace_end(row, 0, 0, rc); /* the last release gives the row to another end */
     if (atomic_fetch_sub_explicit(&ch->users, 1, memory_order_seq_cst) == 1)
         end_release_if_done(ch);
-    trace_end(row, 0, 0, rc);
     return rc;
 }
 
