@@ -262,14 +262,13 @@ static int close_give_up_attempt(struct rch *ch, void *unused)
 static int close_await(struct rch *ch, bool force)
 {
     struct close_arguments a = {.awaited = {"", 0}};
-    int rc = call_await(ch, &a.awaited, close_drained_attempt, &a);
+    int rc = call_await(ch, &a.awaited, close_drained_attempt, &a), given_up;
 
     if (rc == 0)
         return 0;
     if (!a.alone && !force) {
-        if (rc == -ETIMEDOUT)
-            (void)call_once(ch, close_give_up_attempt, NULL);
-        return rc;
+        given_up = rc == -ETIMEDOUT ? call_once(ch, close_give_up_attempt, NULL) : 0;
+        return given_up != 0 ? given_up : rc; /* another thread closes it, or has closed it */
     }
     a.deferred = rc == -ETIMEDOUT;
     return call_once(ch, close_attempt, &a);
