@@ -165,10 +165,29 @@ int read_attempt(struct rch *ch, void *arguments)
     return ended;
 }
 
+/*
+ * rread: what the user gets is computed within the attempt. Behind it another thread may have closed the end, whose memory another
+ * rpipe() may have then.
+ */
+struct rread_arguments {
+    struct read_arguments read;
+    raddr_t handle;
+};
+
+static int rread_attempt(struct rch *ch, void *arguments)
+{
+    struct rread_arguments *a = arguments;
+    int rc = read_attempt(ch, &a->read);
+
+    if (rc == 0)
+        a->handle = desc_users_handle(a->read.d, ch->pool.key);
+    return rc;
+}
+
 static NOINLINE int read_slow(struct rch *ch, const char *name, raddr_t *d, size_t *size, bool wait)
 {
     static const struct awaited awaited = {"message", 0};
-    struct read_arguments a = {.peeked = true};
+    struct rread_arguments a = {.read = {.peeked = true}};
     struct call call;
     int rc = call_begin(&call, name, ch, SIDE_READER);
     uint32_t row;
@@ -178,12 +197,12 @@ static NOINLINE int read_slow(struct rch *ch, const char *name, raddr_t *d, size
     if (rc != 0)
         return call_end(&call, rc);
     row = trace_begin(ch, TRACE_READ);
-    rc = wait ? call_await(ch, &awaited, read_attempt, &a) : call_once(ch, read_attempt, &a);
-    trace_end(row, a.number, a.size, rc);
+    rc = wait ? call_await(ch, &awaited, rread_attempt, &a) : call_once(ch, rread_attempt, &a);
+    trace_end(row, a.read.number, a.read.size, rc);
     if (rc == 0) {
-        *d = desc_users_handle(a.d, ch->pool.key);
+        *d = a.handle;
         if (size != NULL)
-            *size = a.size;
+            *size = a.read.size;
     }
     return call_end(&call, rc);
 }

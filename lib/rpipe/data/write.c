@@ -215,10 +215,27 @@ int write_explain_timeout(struct rch *ch, const struct alloc_arguments *a)
         a->size, ch->timeout_ms, (unsigned long long)room);
 }
 
-static NOINLINE int write_alloc_slow(struct rch *ch, const char *name, size_t size,
-                                     struct rdesc **d, bool wait)
+/* rmalloc: what the user gets is computed within the attempt, as in read.c. */
+struct rmalloc_arguments {
+    struct alloc_arguments alloc;
+    raddr_t handle;
+};
+
+static int rmalloc_attempt(struct rch *ch, void *arguments)
 {
-    struct alloc_arguments a = {size, NULL, false, {"memory given back by the reader", 0}};
+    struct rmalloc_arguments *a = arguments;
+    int rc = write_alloc_attempt(ch, &a->alloc);
+
+    if (rc == 0)
+        a->handle = desc_users_handle(a->alloc.d, ch->pool.key);
+    return rc;
+}
+
+static NOINLINE int write_alloc_slow(struct rch *ch, const char *name, size_t size, raddr_t *handle,
+                                     bool wait)
+{
+    struct rmalloc_arguments a = {
+        .alloc = {size, NULL, false, {"memory given back by the reader", 0}}};
     struct call call;
     int rc = call_begin(&call, name, ch, SIDE_WRITER);
     uint32_t row;
@@ -226,13 +243,13 @@ static NOINLINE int write_alloc_slow(struct rch *ch, const char *name, size_t si
     if (rc != 0)
         return call_end(&call, rc);
     row = trace_begin(ch, TRACE_ALLOC);
-    rc = wait ? call_await(ch, &a.awaited, write_alloc_attempt, &a)
-              : call_once(ch, write_alloc_attempt, &a);
+    rc = wait ? call_await(ch, &a.alloc.awaited, rmalloc_attempt, &a)
+              : call_once(ch, rmalloc_attempt, &a);
     if (rc == -ETIMEDOUT)
-        rc = write_explain_timeout(ch, &a);
+        rc = write_explain_timeout(ch, &a.alloc);
     trace_end(row, 0, size, rc);
     if (rc == 0)
-        *d = a.d;
+        *handle = a.handle;
     return call_end(&call, rc);
 }
 
@@ -267,8 +284,7 @@ static FORCE_INLINE bool write_alloc_users(struct rch *ch, size_t size, raddr_t 
 
 raddr_t rmalloc_alloc(rch_t ch, size_t size)
 {
-    struct rdesc *late;
-    raddr_t d;
+    raddr_t d, late;
     int rc;
 
     if (LIKELY(write_alloc_users(ch, size, &d)))
@@ -278,14 +294,12 @@ raddr_t rmalloc_alloc(rch_t ch, size_t size)
         errno = -rc;
         return ADDR_NULL;
     }
-    return desc_users_handle(late, ch->pool.key);
+    return late;
 }
 
 int rmalloc_nb(rch_t ch, size_t size, raddr_t *d)
 {
-    struct rdesc *late;
     raddr_t fast;
-    int rc;
 
     if (UNLIKELY(d == NULL)) {
         last_error_set("rmalloc_nb: d is NULL");
@@ -295,19 +309,17 @@ int rmalloc_nb(rch_t ch, size_t size, raddr_t *d)
         *d = fast;
         return 0;
     }
-    rc = write_alloc_slow(ch, "rmalloc_nb", size, &late, false);
-    if (rc == 0)
-        *d = desc_users_handle(late, ch->pool.key);
-    return rc;
+    return write_alloc_slow(ch, "rmalloc_nb", size, d, false);
 }
 
 struct rdesc *write_own_alloc(struct rch *ch, size_t size)
 {
     struct rdesc *d = write_alloc_block(ch, size);
+    raddr_t late;
 
     if (LIKELY(d != NULL))
         return d;
-    return write_alloc_slow(ch, "rsend", size, &d, false) == 0 ? d : NULL;
+    return write_alloc_slow(ch, "rsend", size, &late, false) == 0 ? desc_of(late) : NULL;
 }
 
 /* ---- messages ---- */
