@@ -6,6 +6,7 @@
  */
 #include "test/lib/pair.h"
 
+#include <pthread.h>
 #include <ram.h>
 #include <rvmem.h>
 
@@ -136,6 +137,74 @@ static void test_two_closed_pipes(void **state)
     check_named(__LINE__, "rflush", "rerror(p.w)", rerror(p.w), "closed");
     check_named(__LINE__, "rwait", "rerror(q.w)", rerror(q.w), "closed");
     check_failures_of();
+}
+
+/* A message stays as it was returned, whatever fails on the pipe afterwards, and when its memory is that of another one. */
+static void test_a_message_stays(void **state)
+{
+    const char *first, *second;
+    char before[600];
+    struct pair p, q;
+
+    (void)state;
+    pair_open(&p, RPIPE_PUT, 4096);
+    assert_int_equal(rset_timeout(p.w, -77), -EINVAL);
+    first = rerror(p.w);
+    snprintf(before, sizeof(before), "%s", first);
+    assert_int_equal(rfree(p.w, ADDR_NULL), -EINVAL);
+    second = rerror(p.w);
+    assert_string_equal(first, before);
+    assert_string_not_equal(first, second);
+    pair_close(&p);
+    for (int i = 0; i < 100; i++) {
+        pair_open(&q, RPIPE_PUT, 4096);
+        assert_int_equal(rfree(q.w, ADDR_NULL), -EINVAL);
+        pair_close(&q);
+    }
+    assert_string_equal(first, before);
+}
+
+struct failing {
+    rch_t ch;
+    _Atomic bool stop;
+};
+
+static void *fails_in_turn(void *argument)
+{
+    struct failing *f = argument;
+
+    for (int i = 0; !atomic_load(&f->stop); i++)
+        (void)(i % 2 == 0 ? rset_timeout(f->ch, -77) : rfree(f->ch, ADDR_NULL));
+    return NULL;
+}
+
+/* Any thread may ask, also of an end without RPIPE_THREADS, while another one is in its calls: it gets one of the messages. */
+static void test_a_message_is_whole(void **state)
+{
+    char text[2][600];
+    struct failing f = {.stop = false};
+    struct pair p;
+    pthread_t thread;
+    int torn = 0;
+
+    (void)state;
+    pair_open(&p, RPIPE_PUT, 4096);
+    f.ch = p.w;
+    assert_int_equal(rset_timeout(p.w, -77), -EINVAL);
+    snprintf(text[0], sizeof(text[0]), "%s", rerror(p.w));
+    assert_int_equal(rfree(p.w, ADDR_NULL), -EINVAL);
+    snprintf(text[1], sizeof(text[1]), "%s", rerror(p.w));
+    assert_int_equal(pthread_create(&thread, NULL, fails_in_turn, &f), 0);
+    for (int i = 0; i < 200000; i++) {
+        char now[600];
+
+        snprintf(now, sizeof(now), "%s", rerror(p.w));
+        torn += strcmp(now, text[0]) != 0 && strcmp(now, text[1]) != 0;
+    }
+    atomic_store(&f.stop, true);
+    pthread_join(thread, NULL);
+    assert_int_equal(torn, 0);
+    pair_close(&p);
 }
 
 static void test_open_pipe(void **state)
@@ -414,6 +483,8 @@ int main(void)
         cmocka_unit_test(test_closed_pipe),
         cmocka_unit_test(test_message_after_close),
         cmocka_unit_test(test_two_closed_pipes),
+        cmocka_unit_test(test_a_message_stays),
+        cmocka_unit_test(test_a_message_is_whole),
         cmocka_unit_test(test_groups),
         cmocka_unit_test(test_cells),
         cmocka_unit_test(test_regions_and_allocator),

@@ -141,7 +141,7 @@ int debug_guard_check(struct rch *ch, struct rdesc *d)
         "e.g. a loop or a copy that is too long",
         other, d->size, at, found, guard_byte(at));
     if (guard_may_log())
-        log_error("%s", ch->error_text != NULL ? ch->error_text : "written beyond a message");
+        log_error("%s", last_error_get()); /* the text of the end is any thread's */
     return -EUCLEAN;
 }
 

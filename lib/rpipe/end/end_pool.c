@@ -9,6 +9,7 @@
  */
 #include "rpipe/end/end_pool.h"
 
+#include "rpipe/end/error.h"
 #include "rpipe/end/rch.h"
 
 #include <stdlib.h>
@@ -106,7 +107,7 @@ struct rch *end_pool_take(void)
     pthread_mutex_unlock(&end_pool_lock);
     if (ch == NULL)
         return NULL;
-    free(ch->error_text); /* was kept for rerror after rclose */
+    error_drop(ch); /* was kept for rerror after rclose */
     memset(ch, 0, sizeof(*ch));
     atomic_init(&ch->state, STATE_CLOSED);
     list_init(&ch->end.link);

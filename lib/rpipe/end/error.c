@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define COPIES 4 /* as rerror(3) states */
+
 static pthread_mutex_t error_lock = PTHREAD_MUTEX_INITIALIZER; /* error_text of all ends */
 
 void error_forked(void) { pthread_mutex_init(&error_lock, NULL); }
@@ -44,13 +46,24 @@ static void error_keep(struct rch *ch, const char *text)
     pthread_mutex_unlock(&error_lock);
 }
 
-/* Of an end that several threads use: the text of the end may change at any time. */
+void error_drop(struct rch *ch)
+{
+    pthread_mutex_lock(&error_lock);
+    free(ch->error_text);
+    ch->error_text = NULL;
+    pthread_mutex_unlock(&error_lock);
+}
+
+/* The text of an end may change, or be freed, at any time: any thread may call rerror. */
 static const char *error_copy(const struct rch *ch)
 {
-    static _Thread_local char text[LAST_ERROR_BYTES];
+    /* those of several ends may be in one line of the program */
+    static _Thread_local char texts[COPIES][LAST_ERROR_BYTES];
+    static _Thread_local unsigned which;
+    char *text = texts[which++ % COPIES];
 
     pthread_mutex_lock(&error_lock);
-    snprintf(text, sizeof(text), "%s",
+    snprintf(text, LAST_ERROR_BYTES, "%s",
              ch->error_text != NULL ? ch->error_text
              : ch->no_error_memory  ? last_error_get()
                                     : "no error");
@@ -104,21 +117,14 @@ static const char *error_of_gone(const struct rch *ch)
 const char *rpipe_error(rch_t ch)
 {
     const char *gone;
-    bool locked;
 
     if (ch == NULL)
         return last_error_get();
-    locked = (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_LOCKED) != 0;
-    if (locked && last_error_of() == ch->id)
+    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_LOCKED) != 0 &&
+        last_error_of() == ch->id)
         return last_error_get(); /* this thread's own failure, whatever other threads do */
     gone = error_of_gone(ch);
-    if (gone != NULL)
-        return gone;
-    if (locked)
-        return error_copy(ch);
-    if (ch->no_error_memory)
-        return last_error_get();
-    return ch->error_text != NULL ? ch->error_text : "no error";
+    return gone != NULL ? gone : error_copy(ch);
 }
 
 #ifdef HAVE_STRERRORNAME_NP

@@ -19,6 +19,8 @@ struct rch;
  */
 int call_error(struct rch *ch, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4))) NOINLINE;
+/* Frees the message of an end, which is opened anew. */
+void error_drop(struct rch *ch);
 void error_forked(void); /* in the child of a fork: no thread has the lock */
 /* "pipe 0>1 context 3": its writer and reader. Buffer of the calling thread. */
 const char *end_name(const struct rch *ch);
