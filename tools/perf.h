@@ -27,7 +27,9 @@
 
 enum perf_test { PERF_LATENCY, PERF_STREAM, PERF_MEMORY, PERF_TESTS };
 enum perf_format { PERF_TABLE, PERF_CSV, PERF_JSON };
-enum perf_mode { PERF_HAND_OVER, PERF_TOUCH, PERF_VERIFY }; /* what is done with a payload */
+
+/* What is done with a payload. PERF_WORD: its first word is written and read. */
+enum perf_mode { PERF_HAND_OVER, PERF_WORD, PERF_TOUCH, PERF_VERIFY };
 
 struct perf_options {
     bool test[PERF_TESTS];
@@ -43,11 +45,13 @@ struct perf_options {
     long slots;     /* 0: the library's default */
     long bound;     /* heap in messages; 0: ample */
     long inline_max;
+    size_t heap; /* of a pipe, in bytes; 0: by `bound` */
     rpipe_sync_t sync;
     rmalloc_fit_t algorithm;
     const char *sync_name, *algorithm_name; /* as they were given; NULL: they were not */
     long queue;                             /* 0: the library's default */
-    bool touch;
+    enum perf_mode touch;
+    bool copy; /* rsend and rrecv, instead of rmalloc, rwrite, rread and rfree */
     enum perf_format format;
     const char *plot;
     int cpu[2]; /* -1: wherever the system likes */
@@ -91,6 +95,8 @@ struct perf_link {
     rpipe_op_t op;
     size_t size;
     long in_flight;
+    bool copy;
+    char *buffer; /* copy: what is sent, and behind it what was received */
 };
 
 void perf_link_open(struct perf_link *link, const struct perf_options *o, int rank, rpipe_op_t op,

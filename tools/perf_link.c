@@ -83,7 +83,7 @@ static rch_t open_end(const struct perf_options *o, const struct perf_link *link
     cfg.peer = 1 - link->rank;
     cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
     cfg.unit_bytes = UNIT;
-    cfg.heap_bytes = room * (uint64_t)link->in_flight;
+    cfg.heap_bytes = o->heap > 0 ? o->heap : room * (uint64_t)link->in_flight;
     cfg.heuristic = o->algorithm;
     cfg.mode = o->sync;
     cfg.sync_queue = (uint32_t)o->queue;
@@ -103,8 +103,12 @@ void perf_link_open(struct perf_link *link, const struct perf_options *o, int ra
     size_t room = (size + UNIT - 1) / UNIT * UNIT;
     int code;
 
-    *link = (struct perf_link){.rank = rank, .op = op, .size = size};
-    if (o->bound > 0)
+    *link = (struct perf_link){.rank = rank, .op = op, .size = size, .copy = o->copy};
+    if (o->copy && (link->buffer = aligned_alloc(UNIT, 2 * room)) == NULL)
+        perf_fail(NULL, "malloc of the messages", -ENOMEM);
+    if (o->heap > 0)
+        link->in_flight = (long)(o->heap / room);
+    else if (o->bound > 0)
         link->in_flight = o->bound;
     else
         link->in_flight = room * MESSAGES > HEAP_BYTES ? MESSAGES : (long)(HEAP_BYTES / room);
@@ -127,6 +131,7 @@ void perf_link_close(struct perf_link *link)
     code = rclose(link->in);
     if (code != 0)
         perf_fail(NULL, "rclose of the reading end", code);
+    free(link->buffer);
 }
 
 /* What one side of an exchange has to send, and whether it got the memory for it. */
@@ -140,7 +145,10 @@ PERF_INLINE bool try_send(struct perf_link *link, struct outgoing *out, enum per
 {
     int code;
 
-    if (!out->filled) {
+    if (!out->filled && link->copy) {
+        perf_fill_message(link, link->buffer, (uint64_t)out->sent, mode);
+        out->filled = true;
+    } else if (!out->filled) {
         code = rmalloc_nb(link->out, link->size, &out->d);
         if (code == R_PENDING)
             return false;
@@ -149,11 +157,12 @@ PERF_INLINE bool try_send(struct perf_link *link, struct outgoing *out, enum per
         perf_fill_message(link, rmem(link->out, out->d), (uint64_t)out->sent, mode);
         out->filled = true;
     }
-    code = rwrite_nb(link->out, out->d);
+    code = link->copy ? rsend(link->out, link->buffer, link->size, R_NOWAIT)
+                      : rwrite_nb(link->out, out->d);
     if (code == R_PENDING)
         return false;
     if (code != 0)
-        perf_fail(link->out, "rwrite_nb", code);
+        perf_fail(link->out, link->copy ? "rsend" : "rwrite_nb", code);
     out->filled = false;
     out->sent++;
     return true;
@@ -161,15 +170,19 @@ PERF_INLINE bool try_send(struct perf_link *link, struct outgoing *out, enum per
 
 PERF_INLINE bool try_receive(struct perf_link *link, long received, enum perf_mode mode)
 {
-    raddr_t d;
+    raddr_t d = ADDR_NULL;
     size_t size;
-    int code = rread_nb(link->in, &d, &size);
+    int code = link->copy ? rrecv(link->in, perf_received(link), link->size, &size, R_NOWAIT)
+                          : rread_nb(link->in, &d, &size);
 
     if (code == R_PENDING)
         return false;
     if (code != 0)
-        perf_fail(link->in, "rread_nb", code);
-    perf_read_message(link, d, size, (uint64_t)received, mode);
+        perf_fail(link->in, link->copy ? "rrecv" : "rread_nb", code);
+    perf_read_message(link, link->copy ? perf_received(link) : rmem(link->in, d), size,
+                      (uint64_t)received, mode);
+    if (link->copy)
+        return true;
     code = rfree(link->in, d);
     if (code != 0)
         perf_fail(link->in, "rfree", code);
@@ -203,6 +216,8 @@ void perf_exchange(struct perf_link *link, long n, enum perf_mode mode)
         exchange(link, n, PERF_VERIFY);
     else if (mode == PERF_TOUCH)
         exchange(link, n, PERF_TOUCH);
+    else if (mode == PERF_WORD)
+        exchange(link, n, PERF_WORD);
     else
         exchange(link, n, PERF_HAND_OVER);
 }
@@ -219,10 +234,10 @@ void perf_link_verify(struct perf_link *link)
     perf_exchange(link, n, PERF_VERIFY);
     for (long i = 0; i < 8; i++) { /* by the calls that wait, too */
         if (link->rank == 0)
-            perf_send(link, (uint64_t)(n + i), PERF_VERIFY);
-        perf_receive(link, (uint64_t)(n + i), PERF_VERIFY);
+            perf_send(link, (uint64_t)(n + i), PERF_VERIFY, link->copy);
+        perf_receive(link, (uint64_t)(n + i), PERF_VERIFY, link->copy);
         if (link->rank == 1)
-            perf_send(link, (uint64_t)(n + i), PERF_VERIFY);
+            perf_send(link, (uint64_t)(n + i), PERF_VERIFY, link->copy);
     }
 }
 

@@ -41,19 +41,20 @@ double perf_clock_cost(void)
 
 /* ---- the loops ---- */
 
+/* `bi`, `mode` and `copy` are constants, here and in one_way. */
 PERF_INLINE void ping_pong(struct perf_link *link, const struct plan *plan, bool bi,
-                           enum perf_mode mode, double *samples)
+                           enum perf_mode mode, bool copy, double *samples)
 {
     double before = perf_now_ns(), now;
 
     for (int64_t done = 0; done < plan->iterations; done += plan->batch) {
         for (int64_t i = 0; i < plan->batch; i++) {
             if (link->rank == 0 || bi) {
-                perf_send(link, (uint64_t)i, mode);
-                perf_receive(link, (uint64_t)i, mode);
+                perf_send(link, (uint64_t)i, mode, copy);
+                perf_receive(link, (uint64_t)i, mode, copy);
             } else {
-                perf_receive(link, (uint64_t)i, mode);
-                perf_send(link, (uint64_t)i, mode);
+                perf_receive(link, (uint64_t)i, mode, copy);
+                perf_send(link, (uint64_t)i, mode, copy);
             }
         }
         if (samples == NULL)
@@ -64,17 +65,38 @@ PERF_INLINE void ping_pong(struct perf_link *link, const struct plan *plan, bool
     }
 }
 
-PERF_INLINE void one_way(struct perf_link *link, int64_t n, enum perf_mode mode)
+PERF_INLINE void one_way(struct perf_link *link, int64_t n, enum perf_mode mode, bool copy)
 {
     if (link->rank == 0) {
         for (int64_t i = 0; i < n; i++)
-            perf_send(link, (uint64_t)i, mode);
+            perf_send(link, (uint64_t)i, mode, copy);
         perf_await(link);
     } else {
         for (int64_t i = 0; i < n; i++)
-            perf_receive(link, (uint64_t)i, mode);
+            perf_receive(link, (uint64_t)i, mode, copy);
         perf_signal(link);
     }
+}
+
+PERF_INLINE void ping_pong_by(struct perf_link *link, const struct plan *plan, enum perf_mode mode,
+                              bool bi, double *samples)
+{
+    if (bi && link->copy)
+        ping_pong(link, plan, true, mode, true, samples);
+    else if (bi)
+        ping_pong(link, plan, true, mode, false, samples);
+    else if (link->copy)
+        ping_pong(link, plan, false, mode, true, samples);
+    else
+        ping_pong(link, plan, false, mode, false, samples);
+}
+
+PERF_INLINE void one_way_by(struct perf_link *link, int64_t n, enum perf_mode mode)
+{
+    if (link->copy)
+        one_way(link, n, mode, true);
+    else
+        one_way(link, n, mode, false);
 }
 
 static void memory_alone(const struct perf_link *link, int64_t n, char *const buffer[2])
@@ -90,8 +112,8 @@ static void memory_alone(const struct perf_link *link, int64_t n, char *const bu
 
 /* ---- one round; its time per message in ns, on rank 0 ---- */
 
-static double round_latency(struct perf_link *link, const struct plan *plan, bool bi, bool touch,
-                            double *samples)
+static double round_latency(struct perf_link *link, const struct plan *plan, bool bi,
+                            enum perf_mode mode, double *samples)
 {
     double began;
 
@@ -107,18 +129,17 @@ static double round_latency(struct perf_link *link, const struct plan *plan, boo
         perf_signal(link);
     }
     began = perf_now_ns();
-    if (touch && bi)
-        ping_pong(link, plan, true, PERF_TOUCH, samples);
-    else if (touch)
-        ping_pong(link, plan, false, PERF_TOUCH, samples);
-    else if (bi)
-        ping_pong(link, plan, true, PERF_HAND_OVER, samples);
+    if (mode == PERF_TOUCH)
+        ping_pong_by(link, plan, PERF_TOUCH, bi, samples);
+    else if (mode == PERF_WORD)
+        ping_pong_by(link, plan, PERF_WORD, bi, samples);
     else
-        ping_pong(link, plan, false, PERF_HAND_OVER, samples);
+        ping_pong_by(link, plan, PERF_HAND_OVER, bi, samples);
     return (perf_now_ns() - began) / (double)(plan->iterations * (bi ? 1 : 2));
 }
 
-static double round_stream(struct perf_link *link, const struct plan *plan, bool bi, bool touch)
+static double round_stream(struct perf_link *link, const struct plan *plan, bool bi,
+                           enum perf_mode mode)
 {
     double began;
 
@@ -128,15 +149,17 @@ static double round_stream(struct perf_link *link, const struct plan *plan, bool
         perf_signal(link);
     began = perf_now_ns();
     if (bi) {
-        perf_exchange(link, plan->iterations, touch ? PERF_TOUCH : PERF_HAND_OVER);
+        perf_exchange(link, plan->iterations, mode);
         if (link->rank == 0)
             perf_await(link);
         else
             perf_signal(link);
-    } else if (touch) {
-        one_way(link, plan->iterations, PERF_TOUCH);
+    } else if (mode == PERF_TOUCH) {
+        one_way_by(link, plan->iterations, PERF_TOUCH);
+    } else if (mode == PERF_WORD) {
+        one_way_by(link, plan->iterations, PERF_WORD);
     } else {
-        one_way(link, plan->iterations, PERF_HAND_OVER);
+        one_way_by(link, plan->iterations, PERF_HAND_OVER);
     }
     return (perf_now_ns() - began) / (double)(plan->iterations * (bi ? 2 : 1));
 }
@@ -166,12 +189,12 @@ static double round_memory(struct perf_link *link, const struct plan *plan)
 }
 
 static double round_of(enum perf_test test, struct perf_link *link, const struct plan *plan,
-                       bool bi, bool touch, double *samples)
+                       bool bi, enum perf_mode mode, double *samples)
 {
     if (test == PERF_LATENCY)
-        return round_latency(link, plan, bi, touch, samples);
+        return round_latency(link, plan, bi, mode, samples);
     if (test == PERF_STREAM)
-        return round_stream(link, plan, bi, touch);
+        return round_stream(link, plan, bi, mode);
     return round_memory(link, plan);
 }
 

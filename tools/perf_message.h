@@ -75,28 +75,42 @@ PERF_INLINE void perf_fill_message(const struct perf_link *link, void *mem, uint
 {
     if (mode == PERF_TOUCH)
         perf_fill(mem, link->size, sequence);
+    else if (mode == PERF_WORD)
+        perf_fill(mem, link->size < 8 ? link->size : 8, sequence);
     else if (mode == PERF_VERIFY)
         perf_pattern_fill(mem, link->size, link->rank, sequence);
 }
 
-PERF_INLINE void perf_read_message(const struct perf_link *link, raddr_t d, size_t size,
+PERF_INLINE void perf_read_message(const struct perf_link *link, const void *mem, size_t size,
                                    uint64_t sequence, enum perf_mode mode)
 {
-    if (mode == PERF_HAND_OVER)
-        return;
     if (mode == PERF_TOUCH)
-        perf_sink += perf_sum(rmem(link->in, d), size);
-    else if (size != link->size ||
-             !perf_pattern_holds(rmem(link->in, d), size, 1 - link->rank, sequence))
+        perf_sink += perf_sum(mem, size);
+    else if (mode == PERF_WORD)
+        perf_sink += perf_sum(mem, size < 8 ? size : 8);
+    else if (mode == PERF_VERIFY &&
+             (size != link->size || !perf_pattern_holds(mem, size, 1 - link->rank, sequence)))
         perf_wrong(link, sequence, size);
 }
 
-PERF_INLINE void perf_send(struct perf_link *link, uint64_t sequence, enum perf_mode mode)
+/* --copy: memory of the program, half of it for what is received. */
+PERF_INLINE char *perf_received(const struct perf_link *link) { return link->buffer + link->size; }
+
+PERF_INLINE void perf_send(struct perf_link *link, uint64_t sequence, enum perf_mode mode,
+                           bool copy)
 {
     raddr_t d;
-    void *mem = (d = rmalloc(link->out, link->size)) != ADDR_NULL ? rmem(link->out, d) : NULL;
+    void *mem;
     int code;
 
+    if (copy) {
+        perf_fill_message(link, link->buffer, sequence, mode);
+        code = rsend(link->out, link->buffer, link->size, 0);
+        if (__builtin_expect(code != 0, 0))
+            perf_fail(link->out, "rsend", code);
+        return;
+    }
+    mem = (d = rmalloc(link->out, link->size)) != ADDR_NULL ? rmem(link->out, d) : NULL;
     if (__builtin_expect(mem == NULL, 0))
         perf_fail(link->out, "rmalloc", -errno);
     perf_fill_message(link, mem, sequence, mode);
@@ -105,15 +119,25 @@ PERF_INLINE void perf_send(struct perf_link *link, uint64_t sequence, enum perf_
         perf_fail(link->out, "rwrite", code);
 }
 
-PERF_INLINE void perf_receive(struct perf_link *link, uint64_t sequence, enum perf_mode mode)
+PERF_INLINE void perf_receive(struct perf_link *link, uint64_t sequence, enum perf_mode mode,
+                              bool copy)
 {
     raddr_t d;
     size_t size;
-    int code = rread(link->in, &d, &size);
+    int code;
 
+    if (copy) {
+        code = rrecv(link->in, perf_received(link), link->size, &size, 0);
+        if (__builtin_expect(code != 0, 0))
+            perf_fail(link->in, "rrecv", code);
+        perf_read_message(link, perf_received(link), size, sequence, mode);
+        return;
+    }
+    code = rread(link->in, &d, &size);
     if (__builtin_expect(code != 0, 0))
         perf_fail(link->in, "rread", code);
-    perf_read_message(link, d, size, sequence, mode);
+    perf_read_message(link, mode == PERF_HAND_OVER ? NULL : rmem(link->in, d), size, sequence,
+                      mode);
     code = rfree(link->in, d);
     if (__builtin_expect(code != 0, 0))
         perf_fail(link->in, "rfree", code);

@@ -15,6 +15,9 @@ enum {
     KEY_INLINE,
     KEY_TOUCH,
     KEY_NO_TOUCH,
+    KEY_WORD,
+    KEY_COPY,
+    KEY_HEAP,
     KEY_FORMAT,
     KEY_PLOT,
     KEY_SECONDS,
@@ -73,6 +76,12 @@ static const struct argp_option option_table[] = {
      "The writer fills every byte, the reader sums every byte (the default)", 0},
     {"no-touch", KEY_NO_TOUCH, NULL, 0,
      "The payload is handed over, but not touched by either side", 0},
+    {"touch-word", KEY_WORD, NULL, 0, "The writer stores the first word, the reader loads it", 0},
+    {"copy", KEY_COPY, NULL, 0,
+     "Messages by rsend and rrecv, from and into memory of the program, instead of rmalloc, "
+     "rwrite, rread and rfree",
+     0},
+    {"heap", KEY_HEAP, "BYTES", 0, "Bytes of the heap of a pipe; 0: an ample one (0)", 0},
     {"format", KEY_FORMAT, "table|csv|json", 0, "What is printed (table)", 0},
     {"plot", KEY_PLOT, "FILE.png", 0, "Also draw the results, with gnuplot", 0},
     {"cpus", KEY_CPUS, "A,B", 0, "Bind rank 0 to processor A, rank 1 to B", 0},
@@ -114,6 +123,19 @@ static size_t parse_size(const char *text, char **end, struct argp_state *state)
     if (value == 0 || value > 1u << 30)
         argp_error(state, "\"%s\" is no size; it must be from 1 byte to 1024M", text);
     return (size_t)value;
+}
+
+static size_t parse_heap(const char *text, struct argp_state *state)
+{
+    char *end;
+    size_t size;
+
+    if (strcmp(text, "0") == 0)
+        return 0;
+    size = parse_size(text, &end, state);
+    if (*end != '\0')
+        argp_error(state, "--heap is \"%s\"; it must be one size", text);
+    return size;
 }
 
 static void add_size(struct perf_options *o, size_t size, struct argp_state *state)
@@ -274,7 +296,16 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_TOUCH:
     case KEY_NO_TOUCH:
-        o->touch = key == KEY_TOUCH;
+        o->touch = key == KEY_TOUCH ? PERF_TOUCH : PERF_HAND_OVER;
+        return 0;
+    case KEY_WORD:
+        o->touch = PERF_WORD;
+        return 0;
+    case KEY_COPY:
+        o->copy = true;
+        return 0;
+    case KEY_HEAP:
+        o->heap = parse_heap(arg, state);
         return 0;
     case KEY_FORMAT:
         o->format = (enum perf_format)choice(arg, formats, "--format", state);
@@ -329,7 +360,7 @@ void perf_options_parse(struct perf_options *o, int argc, char **argv)
         .rounds = 5,
         .seconds = 0.05,
         .inline_max = -1,
-        .touch = true,
+        .touch = PERF_TOUCH,
         .cpu = {-1, -1},
     };
     o->sizes = sizeof(sizes) / sizeof(sizes[0]);

@@ -40,6 +40,16 @@ static double bytes_per_second(const struct perf_result *r)
 
 /* ---- table ---- */
 
+static const char *const access_names[] = {
+    [PERF_HAND_OVER] = "none", [PERF_WORD] = "word", [PERF_TOUCH] = "all"};
+static const char *const touched[] = {
+    [PERF_HAND_OVER] =
+        "Payload is NOT touched: it is only handed over (--touch: filled and summed).",
+    [PERF_WORD] = "The first word is written and read (--touch: every byte is).",
+    [PERF_TOUCH] = "Payload is touched: the writer fills every byte, the reader sums every byte "
+                   "(--no-touch: neither).",
+};
+
 static void table_begin(const struct perf_options *o)
 {
     printf("rmalloc_perf %s: 2 processes, %s, %ld processors, RPIPE_WAIT=%s", rinfo_version(),
@@ -56,11 +66,11 @@ static void table_begin(const struct perf_options *o)
         printf(", queue of %ld", o->queue);
     if (o->cpu[0] >= 0)
         printf(", bound to processors %d and %d", o->cpu[0], o->cpu[1]);
-    printf("\n%s",
-           o->touch
-               ? "Payload is touched: the writer fills every byte, the reader sums every byte "
-                 "(--no-touch: neither).\n"
-               : "Payload is NOT touched: it is only handed over (--touch: filled and summed).\n");
+    if (o->copy)
+        printf(", by rsend and rrecv");
+    if (o->heap > 0)
+        printf(", heap of %zu bytes", o->heap);
+    printf("\n%s\n", touched[o->touch]);
     if (o->iterations > 0)
         printf("%d rounds of %ld messages", o->rounds, o->iterations);
     else
@@ -141,8 +151,8 @@ static void csv_begin(void)
 static void csv_result(const struct perf_options *o, const struct perf_result *r)
 {
     printf("%s,%s,%s,%zu,%d,%d,%ld,%ld,%ld,%.4f,%.4f,%.0f,%.0f,", test_names[r->test], op_name(r),
-           r->bi ? "bi" : "uni", r->size, o->touch || r->test == PERF_MEMORY, o->rounds,
-           r->iterations, r->batch, r->in_flight, r->median / 1e3, r->best / 1e3,
+           r->bi ? "bi" : "uni", r->size, o->touch == PERF_TOUCH || r->test == PERF_MEMORY,
+           o->rounds, r->iterations, r->batch, r->in_flight, r->median / 1e3, r->best / 1e3,
            bytes_per_second(r), 1e9 / r->median);
     if (r->samples > 0)
         printf("%.4f,%.4f,%.4f,%.4f,%.4f,%.4f", r->min / 1e3, r->p50 / 1e3, r->p90 / 1e3,
@@ -158,11 +168,12 @@ static void csv_result(const struct perf_options *o, const struct perf_result *r
 static void json_begin(const struct perf_options *o)
 {
     printf("{\"tool\": \"rmalloc_perf\", \"version\": \"%s\", \"processors\": %ld, \"wait\": "
-           "\"%s\", \"touched\": %s, "
+           "\"%s\", \"touched\": %s, \"access\": \"%s\", \"calls\": \"%s\", "
            "\"rounds\": %d, \"slots\": %ld, \"sync\": \"%s\", \"algorithm\": \"%s\", \"clock_ns\": "
            "%.1f,\n \"results\": [",
            rinfo_version(), sysconf(_SC_NPROCESSORS_ONLN), perf_setting("RPIPE_WAIT"),
-           o->touch ? "true" : "false", o->rounds, o->slots,
+           o->touch == PERF_TOUCH ? "true" : "false", access_names[o->touch],
+           o->copy ? "rsend rrecv" : "rmalloc rwrite rread rfree", o->rounds, o->slots,
            o->sync_name != NULL ? o->sync_name : "blocks",
            o->algorithm_name != NULL ? o->algorithm_name : "next", perf_clock_cost());
 }

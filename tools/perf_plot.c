@@ -151,7 +151,10 @@ static void print_script(FILE *script, const char *path, const struct perf_optio
             "set xtics ('1' 1, '8' 8, '64' 64, '512' 512, '4k' 4096, '32k' 32768, '256k' 262144, "
             "'2M' 2097152, "
             "'16M' 16777216)\nset offsets graph 0.03, graph 0.03, 0, 0\nset rmargin 4\n",
-            panels, rinfo_version(), o->touch ? "filled and read" : "not touched");
+            panels, rinfo_version(),
+            o->touch == PERF_TOUCH  ? "filled and read"
+            : o->touch == PERF_WORD ? "first word written and read"
+                                    : "not touched");
     print_origin(script, others);
     if (has(r, n, true))
         print_panel(script, r, n, curve_of, true);
