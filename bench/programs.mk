@@ -4,10 +4,11 @@
 
 # benchmarks
 
-noinst_PROGRAMS += bench/compose bench/copies bench/pingpong bench/startup bench/vmem_pair
+noinst_PROGRAMS += bench/compose bench/copies bench/pingpong bench/ring bench/startup bench/vmem_pair
 bench_compose_LDADD = $(public)
 bench_copies_LDADD =
 bench_pingpong_LDADD =
+bench_ring_LDADD =
 bench_startup_SOURCES = bench/proc.h bench/startup.c
 bench_startup_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 bench_startup_LDADD = $(public) $(PMIX_LIBS) -lm
@@ -17,7 +18,7 @@ noinst_PROGRAMS += bench/scale_channels
 bench_scale_channels_SOURCES = bench/proc.h bench/scale_channels.c
 bench_scale_channels_LDADD = $(public)
 EXTRA_DIST += bench/scaling
-dist_noinst_SCRIPTS += bench/alloc bench/apps bench/compare bench/compare_net bench/guest
+dist_noinst_SCRIPTS += bench/alloc bench/apps bench/compare bench/compare_net bench/guest bench/track
 
 # what bench/alloc runs
 noinst_PROGRAMS += bench/alloc_local bench/alloc_pipe bench/alloc_threads
