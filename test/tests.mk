@@ -21,6 +21,7 @@ whole_scripts = \
 	test/fuzz/replay \
 	test/hybrid \
 	test/install \
+	test/instructions \
 	test/layers \
 	test/manual \
 	test/second_try \
@@ -43,6 +44,10 @@ endif
 test_names_CFLAGS = $(AM_CFLAGS) $(RDMACM_CFLAGS)
 test_names_LDADD = $(public) $(RDMACM_LIBS)
 dist_check_SCRIPTS += $(whole_scripts) test/run-mpi
+
+# what test/instructions runs
+check_PROGRAMS += test/instruction_calls
+test_instruction_calls_LDADD = $(public)
 
 # It has libraries linked anew where the others load them from, so it comes last, and alone.
 last_test = test/install
