@@ -253,17 +253,25 @@ static FORCE_INLINE bool desc_next_word(const struct desc_pool *pool, const stru
 /* desc_take() of a pool that has none, or whose first one begins a new part of its generations. */
 struct rdesc *desc_take_slow(struct desc_pool *pool) NOINLINE;
 
-/* Takes a descriptor, DESC_OWNED; NULL if the pool cannot grow. */
-static FORCE_INLINE struct rdesc *desc_take(struct desc_pool *pool)
+/* desc_take() without its slow way: NULL. */
+static FORCE_INLINE struct rdesc *desc_take_fast(struct desc_pool *pool)
 {
     struct rdesc *d = pool->free;
     uint64_t word;
 
     if (UNLIKELY(d == NULL || !desc_next_word(pool, d, &word)))
-        return desc_take_slow(pool);
+        return NULL;
     pool->free = d->link;
     d->word = word;
     return d;
+}
+
+/* Takes a descriptor, DESC_OWNED; NULL if the pool cannot grow. */
+static FORCE_INLINE struct rdesc *desc_take(struct desc_pool *pool)
+{
+    struct rdesc *d = desc_take_fast(pool);
+
+    return LIKELY(d != NULL) ? d : desc_take_slow(pool);
 }
 
 /* Puts a descriptor in front of a list of pooled ones: the new list. */

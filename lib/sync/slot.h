@@ -37,17 +37,33 @@ struct slot {
         } heap;
     };
     uint64_t header; /* of the user */
-    uint8_t kind;    /* enum slot_kind */
-    uint8_t bytes;   /* SLOT_INLINE: length of the payload */
-    uint8_t checked; /* SLOT_HEAP: 1: the writer has RMALLOC_DEBUG=1, see debug_guard.c; else 0 */
-    uint8_t zero;
-    uint32_t block; /* SLOT_HEAP with tags or channel, SLOT_FREED: index of the block */
+    union {
+        struct {
+            uint8_t kind;  /* enum slot_kind */
+            uint8_t bytes; /* SLOT_INLINE: length of the payload */
+            uint8_t
+                checked; /* SLOT_HEAP: 1: the writer has RMALLOC_DEBUG=1, see debug_guard.c; else 0 */
+            uint8_t zero;
+            uint32_t block; /* SLOT_HEAP with tags or channel, SLOT_FREED: index of the block */
+        };
+        uint64_t word; /* all of these: slot_word */
+    };
     _Atomic uint64_t flag;
 };
 static_assert(sizeof(struct slot) == CACHE_LINE, "a slot is one line: one write");
 static_assert(offsetof(struct slot, header) == 40 && offsetof(struct slot, kind) == 48,
               "layout of a slot");
 static_assert(offsetof(struct slot, flag) == 56, "the flag is the last word of a slot");
+
+/* A small message: `word` of its slot, as one store. */
+static FORCE_INLINE uint64_t slot_word_inline(size_t bytes)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return SLOT_INLINE + ((uint64_t)bytes << 8);
+#else
+    return ((uint64_t)SLOT_INLINE << 8) + bytes << 48;
+#endif
+}
 
 /* One line beside the ring; all of it is zero while the pipe is open and no end sleeps. */
 struct ring_control {

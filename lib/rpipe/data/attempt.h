@@ -42,11 +42,14 @@ int write_unalloc(struct rch *ch, struct rdesc *d);
 struct rdesc *write_own_alloc(struct rch *ch, size_t size) NOINLINE;
 int write_own(struct rch *ch, struct rdesc *d);
 /* After a message of a fast path: event mode, or a watermark. */
-void write_after(struct rch *ch, uint64_t sent) NOINLINE;
+int write_after(struct rch *ch) NOINLINE;
 /* rflush, and the same for an end with cells (side 0): everything that was requested is complete. */
 int end_flush(struct rch *ch, const char *name, enum side side);
 
 /* ---- read.c ---- */
+
+/* After a message of a fast path. */
+int read_after(struct rch *ch) NOINLINE;
 
 struct read_arguments {
     struct rdesc *d;

@@ -30,10 +30,9 @@ static FORCE_INLINE void copy_small(void *to, const void *from, size_t n)
             memcpy(t + 16, f + 16, 16);
         memcpy(t, f, 16);
         memcpy(t + n - 16, f + n - 16, 16);
-    } else if (
-        LIKELY(
-            n >=
-            8)) { /* 8: the same word twice, as a word: the program has often stored it just now */
+    } else if (LIKELY(n == 8)) { /* as a word: the program has often stored it just now */
+        memcpy(t, f, 8);
+    } else if (n > 8) {
         memcpy(t, f, 8);
         memcpy(t + n - 8, f + n - 8, 8);
     } else if (n >= 4) {

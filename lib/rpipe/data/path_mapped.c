@@ -131,7 +131,9 @@ static int mapped_publish(struct rch *ch, struct write_arguments *a, size_t byte
 {
     if (ch->checked)
         debug_guard_seal(end_slot(ch, sent), a->d, bytes);
-    publish_message(ch, a->d, bytes, sent);
+    publish_message(ch, a->d, a->d->units != 0, bytes, sent);
+    wake_reader(ch);
+    RPIPE_FAILPOINT("rwrite: reader woken");
     return 0;
 }
 

@@ -150,15 +150,6 @@ static NOINLINE int recv_nothing(struct rch *ch, void *buf, size_t room, size_t 
     return R_PENDING;
 }
 
-/* The slot is given back, and the writer sleeps, or there is no membarrier between the two processes. */
-static NOINLINE int recv_after(struct rch *ch)
-{
-    wake_writer(ch);
-    return 0;
-}
-
-#define RECV_AHEAD 4 /* as in read.c */
-
 /* A leaf without a stack frame, as rpipe_send. */
 int rpipe_recv(rch_t ch, void *buf, size_t room, size_t *bytes, int flags)
 {
@@ -173,8 +164,6 @@ int rpipe_recv(rch_t ch, void *buf, size_t room, size_t *bytes, int flags)
     s = end_slot(ch, next);
     if (UNLIKELY(!ring_slot_ready(s, next + 1)))
         return recv_nothing(ch, buf, room, bytes, flags);
-    /* at the end of the ring it is the memory behind it: once in a lap, and only for reading */
-    __builtin_prefetch(s + RECV_AHEAD);
     /* each is loaded once: the peer may change them at any time */
     if (UNLIKELY(s->kind != SLOT_INLINE))
         return recv_block(ch, buf, room, bytes, flags);
@@ -196,6 +185,6 @@ int rpipe_recv(rch_t ch, void *buf, size_t room, size_t *bytes, int flags)
     compiler_store_before_wake_look(); /* or the fence of wake_writer, before which the load proves nothing */
     if (UNLIKELY((atomic_load_explicit(&ch->ring->control.writer_wake, memory_order_relaxed) |
                   ch->fences) != 0))
-        return recv_after(ch);
+        return read_after(ch);
     return 0;
 }

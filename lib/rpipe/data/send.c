@@ -100,41 +100,24 @@ static NOINLINE int send_block(struct rch *ch, const void *buf, size_t bytes, in
     return send_slow(ch, buf, bytes, flags);
 }
 
-/* The slot is visible, and the reader sleeps, or fences or event mode are needed. */
-static NOINLINE int send_after(struct rch *ch)
-{
-    wake_reader(ch);
-    write_after(ch, atomic_load_explicit(&ch->w.sent, memory_order_relaxed) - 1);
-    return 0;
-}
-
 /* There is a free slot, and the payload fits into it. */
 static FORCE_INLINE int send_publish(struct rch *ch, const void *buf, size_t bytes, uint64_t sent)
 {
-    struct ring_area *ring = ch->ring;
-    struct slot *s = end_slot(ch, sent);
+    uint32_t offset = end_slot_offset(ch, sent);
+    struct slot *s = ring_slot_at(ch->ring, offset);
 
-    cpu_prefetch_write(end_slot(ch, sent + SLOTS_AHEAD));
+    publish_prefetch(ch, offset);
     /* visible before the slot, by the release of its flag */
     atomic_store_explicit(&ch->w.sent, sent + 1, memory_order_relaxed);
     RPIPE_FAILPOINT("rsend: before the slot");
     copy_small(s->payload, buf, bytes);
     s->header = 0;
-    s->kind = SLOT_INLINE;
-    s->bytes = (uint8_t)bytes;
+    s->word = slot_word_inline(bytes);
     RPIPE_FAILPOINT("rsend: before the flag");
     ring_slot_publish(s, sent + 1);
     RPIPE_FAILPOINT("rsend: after the flag");
     ch->bytes += bytes;
-    /*
-     * The wake word and `after` are loaded after the slot is stored: the membarrier of the waiting side orders the two, or the
-     * fence of wake_reader, before which the load of the wake word proves nothing.
-     */
-    compiler_store_before_wake_look();
-    if (UNLIKELY((atomic_load_explicit(&ring->control.reader_wake, memory_order_relaxed) |
-                  atomic_load_explicit(&ch->w.after, memory_order_relaxed)) != 0))
-        return send_after(ch);
-    return 0;
+    return LIKELY(!publish_leaves_more(ch)) ? 0 : write_after(ch);
 }
 
 /*

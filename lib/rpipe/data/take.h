@@ -15,19 +15,30 @@
 
 #include <string.h>
 
+/* `mem` is where the block of `d` is; offset and size have been checked. */
+static FORCE_INLINE void take_block_at(struct reader *r, struct rdesc *d, char *mem, uint32_t block)
+{
+    d->mem = mem;
+    d->block = block;
+    d->units = d->size != 0 ? (uint32_t)((d->size - 1) >> r->shift) + 1 : 1;
+    if (r->sync == RPIPE_SYNC_BLOCKS)
+        release_append(&r->blocks, d);
+    r->blocks.taken++;
+    r->units_held += d->units;
+}
+
 static FORCE_INLINE int take_block(struct rch *ch, struct rdesc *d, const struct slot *s)
 {
     struct reader *r = &ch->r;
+    char *mem;
 
     d->offset = __atomic_load_n(&s->heap.offset, __ATOMIC_RELAXED);
     d->size = __atomic_load_n(&s->heap.size, __ATOMIC_RELAXED);
-    d->block = __atomic_load_n(&s->block, __ATOMIC_RELAXED);
-
     if (LIKELY(d->offset < r->heap_bytes && d->size <= r->heap_bytes - d->offset))
-        d->mem = r->heap_base + d->offset;
+        mem = r->heap_base + d->offset;
     else
-        d->mem = grow_find(ch, d->offset, d->size);
-    if (UNLIKELY(d->mem == NULL)) {
+        mem = grow_find(ch, d->offset, d->size);
+    if (UNLIKELY(mem == NULL)) {
         desc_put(&ch->pool, d);
         return violation_of_message(ch, "is outside the heap", "offset", d->offset, "bytes",
                                     d->size);
@@ -38,19 +49,37 @@ static FORCE_INLINE int take_block(struct rch *ch, struct rdesc *d, const struct
                                     "in flight", r->blocks.taken - r->blocks.freed, "limit",
                                     r->most);
     }
-    d->units = d->size != 0 ? (uint32_t)((d->size - 1) >> r->shift) + 1 : 1;
-    if (r->sync == RPIPE_SYNC_BLOCKS)
-        release_append(&r->blocks, d);
-    r->blocks.taken++;
-    r->units_held += d->units;
+    take_block_at(r, d, mem, __atomic_load_n(&s->block, __ATOMIC_RELAXED));
     return 0;
+}
+
+static FORCE_INLINE void take_small(struct rdesc *d, const struct slot *s, size_t bytes)
+{
+    if (bytes <= sizeof(uint64_t))
+        memcpy(desc_payload(d), s->payload, sizeof(uint64_t));
+    else
+        memcpy(desc_payload(d), s->payload, DESC_INLINE_MAX);
+    d->mem = desc_payload(d);
+    d->size = bytes;
+    d->units = 0;
+}
+
+/* The slot has been copied: it is given back. Then the writer's wake word is loaded. */
+static FORCE_INLINE void take_slot(struct rch *ch, uint64_t nread, size_t bytes)
+{
+    RPIPE_FAILPOINT("rread: slot copied");
+    ch->r.nread = nread;
+    ch->r.held++;
+    ch->bytes += bytes;
+    /* release: the slot is copied before the writer overwrites it. Pairs with slot_credit_refresh */
+    atomic_store_explicit(&ch->credit->line.slots_read, nread, memory_order_release);
+    RPIPE_FAILPOINT("rread: slot given back");
 }
 
 /* `s` is complete (acquire). `region`: its payload may be in a region of the writer (SLOT_REGION). `size` may be NULL. */
 static FORCE_INLINE int take_message(struct rch *ch, const struct slot *s, bool region,
                                      struct rdesc **out, size_t *size)
 {
-    struct reader *r = &ch->r;
     struct rdesc *d = desc_take(&ch->pool);
     uint32_t kind, bytes;
     int rc;
@@ -68,10 +97,7 @@ static FORCE_INLINE int take_message(struct rch *ch, const struct slot *s, bool 
             return violation_of_message(ch, "is longer than a slot", "bytes", bytes, "limit",
                                         DESC_INLINE_MAX);
         }
-        memcpy(desc_payload(d), s->payload, DESC_INLINE_MAX);
-        d->mem = desc_payload(d);
-        d->size = bytes;
-        d->units = 0;
+        take_small(d, s, bytes);
     } else {
         if (UNLIKELY(kind != SLOT_HEAP) && !(region && kind == SLOT_REGION)) {
             desc_put(&ch->pool, d);
@@ -82,13 +108,7 @@ static FORCE_INLINE int take_message(struct rch *ch, const struct slot *s, bool 
         if (UNLIKELY(rc != 0))
             return rc;
     }
-    RPIPE_FAILPOINT("rread: slot copied");
-    r->nread++;
-    r->held++;
-    ch->bytes += d->size;
-    /* release: the slot is copied before the writer overwrites it. Pairs with slot_credit_refresh */
-    atomic_store_explicit(&ch->credit->line.slots_read, r->nread, memory_order_release);
-    RPIPE_FAILPOINT("rread: slot given back");
+    take_slot(ch, ch->r.nread + 1, d->size);
     wake_writer(ch);
     *out = d;
     RPIPE_FAILPOINT("rread: writer woken");

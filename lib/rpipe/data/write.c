@@ -24,10 +24,9 @@
 
 /* ---- memory ---- */
 
-static inline struct rdesc *write_give_inline(struct rch *ch, size_t size)
+/* `d` has just been taken, or is NULL. */
+static FORCE_INLINE struct rdesc *write_give_inline(struct rch *ch, struct rdesc *d, size_t size)
 {
-    struct rdesc *d = desc_take(&ch->pool);
-
     if (UNLIKELY(d == NULL))
         return NULL;
     d->mem = desc_payload(d);
@@ -174,7 +173,7 @@ int write_alloc_attempt(struct rch *ch, void *arguments)
     if (a->size <= ch->inline_max) {
         if (ch->checked)
             debug_guard_check_poison(ch);
-        a->d = write_give_inline(ch, a->size);
+        a->d = write_give_inline(ch, desc_take(&ch->pool), a->size);
         if (a->d != NULL && ch->checked)
             debug_guard_fill(ch, a->d);
         return a->d != NULL ? 0 : call_no_descriptor(ch, ch->w.allocated);
@@ -262,54 +261,60 @@ static FORCE_INLINE struct rdesc *write_alloc_block(struct rch *ch, size_t size)
     return write_give_block(ch, size);
 }
 
-static FORCE_INLINE bool write_users_handle(const struct rch *ch, const struct rdesc *d,
-                                            raddr_t *handle)
+/* Everything that is not done at once. */
+static NOINLINE raddr_t write_alloc_wait(rch_t ch, size_t size)
 {
-    if (UNLIKELY(d == NULL))
-        return false;
-    *handle = desc_users_handle(d, ch->pool.key);
-    return true;
+    raddr_t handle;
+    int rc = write_alloc_slow(ch, "rmalloc", size, &handle, true);
+
+    if (LIKELY(rc == 0))
+        return handle;
+    errno = -rc;
+    return ADDR_NULL;
 }
 
-/* A message for the user; false: not at once. A branch for each kind: the word of the descriptor is in a register. */
-static FORCE_INLINE bool write_alloc_users(struct rch *ch, size_t size, raddr_t *handle)
+/* The end is ready, and the message is too large for a slot. */
+static NOINLINE raddr_t write_alloc_block_wait(rch_t ch, size_t size)
 {
-    if (UNLIKELY(ch == NULL ||
-                 atomic_load_explicit(&ch->state, memory_order_acquire) != WRITER_READY))
-        return false;
-    if (size <= ch->inline_max)
-        return write_users_handle(ch, write_give_inline(ch, size), handle);
-    return write_users_handle(ch, write_alloc_block(ch, size), handle);
+    struct rdesc *d = write_alloc_block(ch, size);
+
+    return LIKELY(d != NULL) ? desc_users_handle(d, ch->pool.key) : write_alloc_wait(ch, size);
 }
 
+static FORCE_INLINE bool write_alloc_ready(const struct rch *ch)
+{
+    return ch != NULL && atomic_load_explicit(&ch->state, memory_order_acquire) == WRITER_READY;
+}
+
+/* A leaf without a stack frame for small messages. */
 raddr_t rmalloc_alloc(rch_t ch, size_t size)
 {
-    raddr_t d, late;
-    int rc;
+    struct rdesc *d;
 
-    if (LIKELY(write_alloc_users(ch, size, &d)))
-        return d;
-    rc = write_alloc_slow(ch, "rmalloc", size, &late, true);
-    if (rc != 0) {
-        errno = -rc;
-        return ADDR_NULL;
-    }
-    return late;
+    if (UNLIKELY(!write_alloc_ready(ch)))
+        return write_alloc_wait(ch, size);
+    if (size > ch->inline_max)
+        return write_alloc_block_wait(ch, size);
+    d = write_give_inline(ch, desc_take_fast(&ch->pool), size);
+    return LIKELY(d != NULL) ? desc_users_handle(d, ch->pool.key) : write_alloc_wait(ch, size);
 }
 
 int rmalloc_nb(rch_t ch, size_t size, raddr_t *d)
 {
-    raddr_t fast;
+    struct rdesc *fast;
 
     if (UNLIKELY(d == NULL)) {
         last_error_set("rmalloc_nb: d is NULL");
         return -EINVAL;
     }
-    if (LIKELY(write_alloc_users(ch, size, &fast))) {
-        *d = fast;
-        return 0;
-    }
-    return write_alloc_slow(ch, "rmalloc_nb", size, d, false);
+    if (UNLIKELY(!write_alloc_ready(ch)))
+        return write_alloc_slow(ch, "rmalloc_nb", size, d, false);
+    fast = size <= ch->inline_max ? write_give_inline(ch, desc_take_fast(&ch->pool), size)
+                                  : write_alloc_block(ch, size);
+    if (UNLIKELY(fast == NULL))
+        return write_alloc_slow(ch, "rmalloc_nb", size, d, false);
+    *d = desc_users_handle(fast, ch->pool.key);
+    return 0;
 }
 
 struct rdesc *write_own_alloc(struct rch *ch, size_t size)
@@ -443,13 +448,17 @@ static NOINLINE int write_slow(struct rch *ch, const char *name, struct rdesc *o
     return call_end(&call, rc);
 }
 
-/* After a message of the fast path: event mode, or a watermark. */
-NOINLINE void write_after(struct rch *ch, uint64_t sent)
+/* After a message of the fast path: the reader sleeps, or is in event mode; a fence is needed; or a watermark. 0. */
+NOINLINE int write_after(struct rch *ch)
 {
+    wake_reader(ch);
+    RPIPE_FAILPOINT("rwrite: reader woken");
+    /* acquire: pairs with event_request */
     if ((atomic_load_explicit(&ch->state, memory_order_acquire) & STATE_EVENT) != 0)
         write_signal(ch);
-    if (sent + 1 >= ch->w.slots.refresh_at)
+    if (atomic_load_explicit(&ch->w.sent, memory_order_relaxed) >= ch->w.slots.refresh_at)
         (void)mapped_fetch_credits(ch, NEED_SOON);
+    return 0;
 }
 
 /* `own`: as in write_slow, a constant NULL for a message of the user. */
@@ -465,15 +474,18 @@ static FORCE_INLINE int write_message(struct rch *ch, const char *name, struct r
     sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
     d = own != NULL ? own : desc_of(handle);
     if (UNLIKELY(sent == ch->w.slots.limit || (own == NULL && !handle_is_users(ch, d, handle)) ||
-                 write_queue_is_full(&ch->w, d) || (bytes != WHOLE && bytes > d->size)))
+                 (bytes != WHOLE && bytes > d->size)))
+        return write_slow(ch, name, own, handle, bytes, wait);
+    if (d->units != 0 && UNLIKELY(reclaim_is_full(&ch->w.blocks)))
         return write_slow(ch, name, own, handle, bytes, wait);
     if (bytes != WHOLE)
         write_shrink(ch, d, bytes);
-    publish_message(ch, d, d->size, sent);
-    /* STATE_EVENT is loaded after the slot is stored; the membarrier of the service thread orders the two */
-    if (UNLIKELY(atomic_load_explicit(&ch->state, memory_order_relaxed) != WRITER_READY ||
-                 sent + 1 >= ch->w.slots.refresh_at))
-        write_after(ch, sent);
+    if (d->units != 0)
+        publish_message(ch, d, true, d->size, sent);
+    else
+        publish_message(ch, d, false, d->size, sent);
+    if (UNLIKELY(publish_leaves_more(ch) || sent + 1 >= ch->w.slots.refresh_at))
+        return write_after(ch);
     return 0;
 }
 
