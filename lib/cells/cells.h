@@ -15,6 +15,7 @@
 #include "btl/btl.h"
 #include "rpipe/end/rch.h"
 #include "rpipe/end/feature.h"
+#include "rpipe/end/message.h"
 #include "util/error.h"
 
 enum cells_way {
@@ -49,6 +50,14 @@ uint64_t cells_apply(uint64_t *cell, rcells_op_t op, uint64_t operand,
                      uint64_t compare); /* the old value */
 
 /* ---- cells_service.c ---- */
+/* On the wire, in both directions. head.number: of the request, from 1. */
+struct cells_message {
+    struct end_message_head head;
+    uint64_t op, cell, operand, compare;
+    uint64_t old; /* of the reply */
+};
+static_assert(sizeof(struct cells_message) == 72, "on the wire");
+
 int cells_request(struct rch *ch, rcells_op_t op, size_t cell, uint64_t operand, uint64_t compare,
                   bool wanted);
 extern const struct feature_message cells_messages[];

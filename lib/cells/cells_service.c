@@ -21,14 +21,6 @@
 /* Answers that may be held unsent: 256 for each of many pipes, and still no more memory than a heap of some size. */
 #define BACKLOG_MOST 262144
 
-/* On the wire, in both directions. head.number: of the request, from 1. */
-struct cells_message {
-    struct end_message_head head;
-    uint64_t op, cell, operand, compare;
-    uint64_t old; /* of the reply */
-};
-static_assert(sizeof(struct cells_message) == 72, "on the wire");
-
 int cells_request(struct rch *ch, rcells_op_t op, size_t cell, uint64_t operand, uint64_t compare,
                   bool wanted)
 {

@@ -16,11 +16,22 @@
 #include "util/error.h"
 #include "util/hash.h"
 
+#include <assert.h>
 #include <pthread.h>
 
 #define MAPPING_ID_BITS 40 /* of the id of a segment, which its owner chooses */
 
 enum { KEY_SLAB, KEY_OFFSET, KEY_BYTES, KEY_ACCESS }; /* words of struct btl_key */
+
+/* What the backends of two ranks send each other, with the descriptor of the segment. */
+enum shm_message_type { SHM_SEGMENT = 1, SHM_REVOKED = 2 };
+struct shm_message {
+    uint32_t type;
+    uint32_t access;
+    uint64_t id;
+    uint64_t bytes;
+};
+static_assert(sizeof(struct shm_message) == 24, "on the wire between processes");
 
 struct mapping_table {
     pthread_mutex_t lock;

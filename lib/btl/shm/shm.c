@@ -18,7 +18,6 @@
 #include "util/cpu.h"
 #include "util/log.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -43,15 +42,6 @@ struct shm_segment {
 };
 
 /* ---- messages between the backends of two ranks ---- */
-
-enum shm_message_type { SHM_SEGMENT = 1, SHM_REVOKED = 2 };
-struct shm_message {
-    uint32_t type;
-    uint32_t access;
-    uint64_t id;
-    uint64_t bytes;
-};
-static_assert(sizeof(struct shm_message) == 24, "on the wire between processes");
 
 static int shm_send_to_peer(const struct btl *btl, int peer, const struct shm_message *m, int fd)
 {

@@ -30,13 +30,6 @@
 #define CLOCK_TIME_MOST                                                                            \
     (INT64_C(1) << 61) /* larger times are invalid; the sum of two does not overflow */
 
-struct clock_note {
-    uint64_t query;
-    int64_t time;   /* reply: of rank 0, ns */
-    uint64_t clock; /* reply: hash of the name of its clock; 0: unknown */
-};
-static_assert(sizeof(struct clock_note) == 24, "layout on the wire");
-
 static struct {
     pthread_mutex_t lock; /* taken before that of the control network */
     bool querying;

@@ -20,14 +20,6 @@
 #include <errno.h>
 #include <stdio.h>
 
-/* On the wire: `number` of the head is the least number of messages that the reader holds. */
-struct starved_message {
-    struct end_message_head head;
-    uint64_t bytes;  /* of the heap, in all messages that have not come back */
-    uint64_t waited; /* ms, of the call that reached its deadline */
-};
-static_assert(sizeof(struct starved_message) == 48, "on the wire");
-
 struct holding {
     uint64_t sent, unread;       /* messages */
     uint64_t outstanding, bytes; /* messages of the heap, and their memory in whole units */

@@ -8,6 +8,14 @@
 
 #include "rpipe/end/message.h"
 
+/* On the wire: `number` of the head is the least number of messages that the reader holds. */
+struct starved_message {
+    struct end_message_head head;
+    uint64_t bytes;  /* of the heap, in all messages that have not come back */
+    uint64_t waited; /* ms, of the call that reached its deadline */
+};
+static_assert(sizeof(struct starved_message) == 48, "on the wire");
+
 /* After the deadline of a call for `size` bytes of memory, or (0) for an index of sync_queue. -ETIMEDOUT and its message. */
 int holding_explain(struct rch *ch, size_t size);
 

@@ -74,14 +74,6 @@ struct growth {
     uint32_t noted; /* entries that this thread has taken note of */
 };
 
-/* On the wire, in both directions. head.number: k; head.code: of the reply. */
-struct grow_message {
-    struct end_message_head head;
-    uint64_t bytes;
-    struct btl_key key; /* of the end whose memory it is */
-};
-static_assert(sizeof(struct grow_message) == 72, "on the wire");
-
 static uint64_t grow_whole_units(uint64_t bytes, uint64_t unit)
 {
     return (bytes + unit - 1) & ~(unit - 1);

@@ -6,7 +6,16 @@
 #define RPIPE_GROW_GROW_H
 
 #include "rpipe/end/feature.h"
+#include "rpipe/end/message.h"
 #include "rpipe/end/rch.h"
+
+/* On the wire, in both directions. head.number: k; head.code: of the reply. */
+struct grow_message {
+    struct end_message_head head;
+    uint64_t bytes;
+    struct btl_key key; /* of the end whose memory it is */
+};
+static_assert(sizeof(struct grow_message) == 72, "on the wire");
 
 /* Only where max_heap_bytes allows growth. */
 extern const struct end_feature growth_feature;
