@@ -381,8 +381,8 @@ static void say_note(rch_t ch, uint32_t type, int code, uint64_t number, const c
 /* A failure that is none, or that would have a call ask again for ever. */
 static void violate_failures(void)
 {
-    static const int codes[] = {R_PENDING, R_EOF,     0,      1,       4711,   -4711,
-                                INT32_MIN, INT32_MAX, -EINTR, -EPROTO, -ENOMEM};
+    static const int codes[] = {R_PENDING, R_EOF,  0,       1,       4711,   -4711,   INT32_MIN,
+                                INT32_MAX, -EINTR, -EPROTO, -ENOMEM, -EPERM, -EINVAL, -EBADF};
     size_t i;
     raddr_t d;
     int rc;

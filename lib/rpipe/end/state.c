@@ -94,10 +94,24 @@ int end_fail(struct rch *ch, int code, const char *format, ...)
 
 /* ---- failures of the peer: on the service thread ---- */
 
-/* A failure is an error: codes that mean "call again" would be called again for ever. */
+/*
+ * What the peer sends becomes the result of every further call, so only codes that an end of this library can have: one that means
+ * "call again" would be called again for ever, and others would blame the program.
+ */
 static int state_failure_code(int32_t code)
 {
-    return code < 0 && code > R_EOF && code != R_PENDING && code != -EINTR ? code : -EPROTO;
+    static const int of_ends[] = {-ENOTSUP, -ENOMEM,       -EMFILE,       -ENFILE,
+                                  -ENOBUFS, -ENOSPC,       -EIO,          -ECONNRESET,
+                                  -EPIPE,   -ECONNREFUSED, -EHOSTUNREACH, -ENETUNREACH};
+    size_t i;
+
+    if (code ==
+        -ETIMEDOUT) /* of its connection; here it would mean that the call may be made again */
+        return -ECONNRESET;
+    for (i = 0; i < sizeof(of_ends) / sizeof(of_ends[0]); i++)
+        if (code == of_ends[i])
+            return code;
+    return -EPROTO;
 }
 
 static void state_on_failure(struct rch *ch, const struct message *m)
