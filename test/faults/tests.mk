@@ -10,6 +10,7 @@ fault_tests = \
 	test/faults/fork \
 	test/faults/kill_during_startup \
 	test/faults/byzantine \
+	test/faults/altered \
 	test/faults/given_back \
 	test/faults/kept_handshakes \
 	test/faults/leaks \
@@ -73,6 +74,21 @@ test_faults_byzantine_SOURCES = \
 	test/faults/byzantine_wire.c \
 	test/lib/job.c \
 	test/faults/random_am.h
+test_faults_altered_SOURCES = \
+	test/faults/altered.c \
+	test/faults/altered.h \
+	test/faults/altered_cases.c \
+	test/faults/altered_descriptor.c \
+	test/faults/altered_honest.c \
+	test/faults/altered_layouts.h \
+	test/faults/altered_memory.c \
+	test/faults/altered_message.c \
+	test/faults/altered_peer.c \
+	test/faults/altered_time.c \
+	test/faults/altered_victim.c \
+	test/faults/passed_descriptors_wire.c \
+	test/faults/peer_codes.h \
+	test/lib/job.c
 test_faults_leaks_SOURCES = test/faults/leaks.c test/lib/job.c
 test_faults_passed_descriptors_SOURCES = test/faults/passed_descriptors.c test/faults/passed_descriptors_wire.c \
 	test/lib/job.c

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * altered_time.c: whether a call of altered.h came back in time: at its deadline and 100 ms, and for how long a thread that only
+ * sleeps was late meanwhile: so a busy machine is no failure.
+ *
+ * ALTERED_ALLOWANCE: in percent of those 100 ms.
+ */
+#include "altered.h"
+
+#include <pthread.h>
+
+#define SLEEP_MS 4.0
+#define NAPS 4096 /* kept: more than the longest call has */
+
+static struct {
+    pthread_t thread;
+    _Atomic bool stop;
+    _Atomic uint64_t naps;
+    /* when each was to end, and how late that was; of the thread, and read by others: torn values only make the allowance wrong
+     * of one that is overwritten, which is long over */
+    _Atomic int64_t due_us[NAPS], late_us[NAPS];
+} sleeper;
+
+static int64_t us_of(double ms) { return (int64_t)(ms * 1000); }
+
+static void *sleeps(void *unused)
+{
+    (void)unused;
+    while (!atomic_load(&sleeper.stop)) {
+        uint64_t n = atomic_load(&sleeper.naps);
+        double due = now_ms() + SLEEP_MS;
+
+        atomic_store(&sleeper.due_us[n % NAPS], us_of(due));
+        atomic_store(&sleeper.late_us[n % NAPS], -1);
+        atomic_store(&sleeper.naps, n + 1);
+        backoff_us(us_of(SLEEP_MS));
+        atomic_store(&sleeper.late_us[n % NAPS], us_of(now_ms() - due));
+    }
+    return NULL;
+}
+
+void time_start(void) { REQUIRE(pthread_create(&sleeper.thread, NULL, sleeps, NULL) == 0); }
+
+void time_stop(void)
+{
+    atomic_store(&sleeper.stop, true);
+    pthread_join(sleeper.thread, NULL);
+}
+
+/* How late the sleeping thread was in all, between the two times. */
+static int64_t sleeper_late_us(int64_t since, int64_t until)
+{
+    uint64_t naps = atomic_load(&sleeper.naps), left = naps < NAPS ? naps : NAPS;
+    int64_t sum = 0, due, late;
+
+    while (left-- > 0) {
+        due = atomic_load(&sleeper.due_us[--naps % NAPS]);
+        late = atomic_load(&sleeper.late_us[naps % NAPS]);
+        if (late < 0) /* it sleeps still */
+            late = until > due ? until - due : 0;
+        if (due + late < since)
+            break;
+        sum += late;
+    }
+    return sum;
+}
+
+static int number_of(const char *name, int otherwise)
+{
+    const char *text = getenv(name);
+
+    return text != NULL && atoi(text) > 0 ? atoi(text) : otherwise;
+}
+
+int deadline_of_calls(void) { return number_of("ALTERED_DEADLINE_MS", 30); }
+
+void time_check(const char *call, double since, int deadline_ms)
+{
+    int64_t now = us_of(now_ms()), late = now - us_of(since) - 1000 * (int64_t)deadline_ms,
+            slowest = atomic_load(&stage->slowest_us),
+            allowed = 1000 * (int64_t)number_of("ALTERED_ALLOWANCE", 100);
+
+    atomic_fetch_add(&stage->calls, 1);
+    if (late > allowed / 2)
+        late -= 2 * sleeper_late_us(us_of(since), now);
+    EXPECT(late <= allowed,
+           "%s came %lld us after its deadline of %d ms, as this machine is now; %lld are allowed",
+           call, (long long)late, deadline_ms, (long long)allowed);
+    while (late > slowest && !atomic_compare_exchange_weak(&stage->slowest_us, &slowest, late))
+        ;
+}
