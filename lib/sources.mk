@@ -409,6 +409,8 @@ if HAVE_FABRIC
 pkglib_LTLIBRARIES += lib/btl_ofi.la
 endif
 lib_btl_ofi_la_SOURCES = \
+	lib/btl/ofi/address.c \
+	lib/btl/ofi/address.h \
 	lib/btl/ofi/backend.c \
 	lib/btl/ofi/connection.c \
 	lib/btl/ofi/connection.h \

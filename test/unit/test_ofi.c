@@ -3,6 +3,7 @@
  * test_ofi.c: the libfabric backend over a completion queue that is made here, and fails; which addresses stay; and which device it takes. What a real
  * provider does, test/btl/conform tests.
  */
+#include "btl/ofi/address.h"
 #include "btl/ofi/fabric.h"
 #include "btl/ofi/operation.h"
 #include "btl/ofi/progress.h"
@@ -133,7 +134,7 @@ static void test_addresses_of_ranks_that_are_gone_are_removed(void **state)
         line->pending = 1;
         line->remote = peer_of(&btl, rank);
         btl_ofi_ops.connection_close(line);
-        fabric_peer_gone(&btl.rma, rank);
+        address_rank_gone(&btl.rma, rank);
         assert_int_equal(removed, rank);
         operation_put(&btl, &op);
         assert_int_equal(removed, rank + 1);

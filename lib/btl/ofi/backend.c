@@ -5,6 +5,7 @@
  */
 #include "btl/ofi/connection.h"
 #include "btl/ofi/deferred.h"
+#include "btl/ofi/address.h"
 #include "btl/ofi/fabric.h"
 #include "btl/ofi/memory.h"
 #include "btl/ofi/ofi.h"
@@ -152,7 +153,7 @@ static void ofi_peer_gone(struct btl *btl, int peer)
         return;
     ofi_lock(btl);
     deferred_peer_gone(btl, peer);
-    fabric_peer_gone(&btl->rma, peer);
+    address_rank_gone(&btl->rma, peer);
     ofi_unlock(btl);
 }
 

@@ -5,7 +5,7 @@
 #include "btl/ofi/connection.h"
 
 #include "btl/ofi/deferred.h"
-#include "btl/ofi/fabric.h"
+#include "btl/ofi/address.h"
 #include "btl/ofi/operation.h"
 #include "btl/ofi/progress.h"
 #include "btl/ofi/transfer.h"
@@ -76,10 +76,10 @@ int ofi_connection_connect(struct btl_connection *connection, const struct btl_a
         rc = error_set(err, -EIO, "provider %s has failed (fi_cq_read); it transfers nothing more",
                        btl->rma.provider);
     if (rc == 0)
-        rc = fabric_peer_get(&btl->rma, connection->peer, address, &remote, err);
+        rc = address_get(&btl->rma, connection->peer, address, &remote, err);
     if (rc == 0) {
         if (connection->remote != NULL)
-            fabric_peer_put(&btl->rma, connection->remote);
+            address_put(&btl->rma, connection->remote);
         connection->remote = remote;
         connection->to = remote->to;
         connection->connected = true;
@@ -115,7 +115,7 @@ void ofi_connection_close(struct btl_connection *connection)
     /* writes without completions after a failure: the provider may refer to the address for ever */
     unknown = failed && connection->unflushed;
     if (connection->remote != NULL && !unknown)
-        fabric_peer_put(&btl->rma, connection->remote);
+        address_put(&btl->rma, connection->remote);
     list_remove(&connection->link);
     btl->connection_count--;
     progress_posted(btl); /* for its orphans */
@@ -132,9 +132,9 @@ void ofi_connection_describe(struct btl_connection *connection, char *text, size
     char here[128], there[128] = "an address not received yet";
 
     ofi_lock(connection->btl);
-    fabric_name(connection->endpoint, &connection->endpoint->address, here, sizeof(here));
+    address_print(connection->endpoint, &connection->endpoint->address, here, sizeof(here));
     if (connection->remote != NULL)
-        fabric_name(connection->endpoint, &connection->remote->address, there, sizeof(there));
+        address_print(connection->endpoint, &connection->remote->address, there, sizeof(there));
     ofi_unlock(connection->btl);
     snprintf(text, text_bytes, "%s %s to %s", connection->endpoint->provider, here, there);
 }

@@ -4,7 +4,7 @@
  */
 #include "btl/ofi/deferred.h"
 
-#include "btl/ofi/fabric.h"
+#include "btl/ofi/address.h"
 #include "btl/ofi/operation.h"
 #include "btl/ofi/post.h"
 #include "btl/ofi/stream.h"

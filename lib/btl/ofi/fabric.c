@@ -6,30 +6,18 @@
  * The provider is the first that libfabric offers for one-sided transfers between hosts, or
  * RPIPE_OFI_PROVIDER. It is bound to the address at which the control network is reached, so that
  * the two use the same network; RPIPE_OFI_DOMAIN names a device instead.
- *
- * An address on the wire is the format and protocol of the provider, so that incompatible ones are
- * detected, followed by the name of the endpoint.
  */
 #include "btl/ofi/fabric.h"
 
-#include "util/hash.h"
+#include "btl/ofi/address.h"
 #include "util/log.h"
-#include "util/text.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define OFI_VERSION FI_VERSION(1, 17) /* the interface that this is written against */
-
-struct name { /* struct btl_address.byte */
-    uint32_t format, protocol;
-    uint8_t byte[BTL_ADDRESS_MAX - 2 - 8 - 1]; /* a zero always follows */
-    uint8_t zero;
-};
-static_assert(offsetof(struct name, zero) <= BTL_ADDRESS_MAX - 2, "travels in an address");
 
 /* ---- choice ---- */
 
@@ -242,14 +230,14 @@ static int fabric_open_queue(struct ofi_endpoint *e)
 
 static int fabric_own_name(struct ofi_endpoint *e)
 {
-    struct name name = {
+    struct ofi_name name = {
         .format = e->info->addr_format, .protocol = e->info->ep_attr->protocol, .zero = 0};
     size_t bytes = sizeof(name.byte);
     int rc = fi_getname(&e->ep->fid, name.byte, &bytes);
 
     if (rc != 0)
         return rc;
-    e->address.bytes = (uint16_t)(offsetof(struct name, byte) + bytes);
+    e->address.bytes = (uint16_t)(offsetof(struct ofi_name, byte) + bytes);
     memcpy(e->address.byte, &name, e->address.bytes);
     return 0;
 }
@@ -301,7 +289,7 @@ int fabric_open(const struct btl_host *host, struct ofi_endpoint *e, struct erro
     int rc = fabric_choose(provider, domain, host->address, &e->info);
 
     e->wait_fd = -1;
-    hash_init(&e->peers);
+    address_init(e);
     if (rc != 0) {
         e->info = NULL;
         return error_set(
@@ -337,15 +325,10 @@ static void fabric_fid_close(struct fid *fid)
 
 void fabric_close(struct ofi_endpoint *e)
 {
-    struct ofi_peer *p;
-    size_t cursor = 0;
-
     fabric_fid_close(e->ep != NULL ? &e->ep->fid : NULL);
     fabric_fid_close(e->av != NULL ? &e->av->fid : NULL);
     fabric_fid_close(e->cq != NULL ? &e->cq->fid : NULL);
-    while ((p = hash_next(&e->peers, &cursor)) != NULL)
-        free(p);
-    hash_free(&e->peers);
+    address_free_all(e);
     e->ep = NULL;
     e->av = NULL;
     e->cq = NULL;
@@ -361,156 +344,4 @@ void fabric_close_domain(struct ofi_endpoint *e)
     e->domain = NULL;
     e->fabric = NULL;
     e->info = NULL;
-}
-
-/* ---- peers ---- */
-
-static uint64_t fabric_address_hash(const struct btl_address *address, uint64_t probe)
-{
-    return hash_bytes(HASH_BASIS + probe, address->byte, address->bytes);
-}
-
-static bool fabric_same(const struct btl_address *a, const struct btl_address *b)
-{
-    return a->bytes == b->bytes && memcmp(a->byte, b->byte, a->bytes) == 0;
-}
-
-static int fabric_check_address(const struct ofi_endpoint *e, const struct btl_address *address,
-                                struct error *err)
-{
-    struct name mine, name;
-
-    if (address->bytes <= offsetof(struct name, byte) ||
-        address->bytes > offsetof(struct name, zero))
-        return error_set(
-            err, -EPROTO, "the other end's address has %u bytes; an address has %zu to %zu",
-            address->bytes, offsetof(struct name, byte) + 1, offsetof(struct name, zero));
-    memcpy(&mine, e->address.byte, offsetof(struct name, byte));
-    memcpy(&name, address->byte, offsetof(struct name, byte));
-    if (name.format != mine.format || name.protocol != mine.protocol)
-        return error_set(
-            err, -EPROTO,
-            "the other end uses another provider than %s: its protocol is %u, here it is "
-            "%u; set RPIPE_OFI_PROVIDER to the same provider for all ranks",
-            e->provider, name.protocol, mine.protocol);
-    return 0;
-}
-
-/* The entry of an address; NULL: none, and *key is free. */
-static struct ofi_peer *fabric_find_peer(const struct ofi_endpoint *e,
-                                         const struct btl_address *address, uint64_t *key)
-{
-    struct ofi_peer *p;
-    uint64_t probe = 0;
-
-    do {
-        *key = fabric_address_hash(address, probe++);
-        p = hash_get(&e->peers, *key);
-    } while (p != NULL && !fabric_same(&p->address, address));
-    return p;
-}
-
-/* Inserts an address into the vector. 0, or -errno and an error message. */
-static int fabric_insert(struct ofi_endpoint *e, const struct btl_address *address, fi_addr_t *to,
-                         struct error *err)
-{
-    struct name name = {0}; /* zeros follow the address: it may be a string */
-    char text[128];
-    int rc;
-
-    memcpy(&name, address->byte, address->bytes);
-    rc = fi_av_insert(e->av, name.byte, 1, to, 0, NULL);
-    if (rc == 1)
-        return 0;
-    fabric_name(e, address, text, sizeof(text));
-    return error_set(err, -EHOSTUNREACH, "provider %s: fi_av_insert of address %s: %s", e->provider,
-                     text, rc < 0 ? fi_strerror(-rc) : "refused");
-}
-
-int fabric_peer_get(struct ofi_endpoint *e, int rank, const struct btl_address *address,
-                    struct ofi_peer **out, struct error *err)
-{
-    struct ofi_peer *p;
-    uint64_t key;
-    int rc = fabric_check_address(e, address, err);
-
-    if (rc != 0)
-        return rc;
-    p = fabric_find_peer(e, address, &key);
-    if (p != NULL) {
-        p->uses++;
-        *out = p;
-        return 0;
-    }
-    p = calloc(1, sizeof(*p));
-    if (p == NULL || hash_put(&e->peers, key, p) != 0) {
-        free(p);
-        return error_set(err, -ENOMEM, "there is no memory for the address of rank %d", rank);
-    }
-    rc = fabric_insert(e, address, &p->to, err);
-    if (rc != 0) {
-        hash_remove(&e->peers, key);
-        free(p);
-        return rc;
-    }
-    p->address = *address;
-    p->key = key;
-    p->rank = rank;
-    p->uses = 1;
-    *out = p;
-    return 0;
-}
-
-/*
- * The probes of fabric_find_peer() end at a free key, so an entry that was found behind a removed
- * one is not found again: it would be inserted once more, which does no harm.
- */
-static void fabric_remove(struct ofi_endpoint *e, struct ofi_peer *p)
-{
-    const int rc = fi_av_remove(e->av, &p->to, 1, 0);
-
-    if (rc != 0)
-        log_debug("ofi: provider %s: fi_av_remove: %s", e->provider, fi_strerror(-rc));
-    hash_remove(&e->peers, p->key);
-    free(p);
-}
-
-void fabric_peer_put(struct ofi_endpoint *e, struct ofi_peer *p)
-{
-    if (--p->uses == 0 && p->gone)
-        fabric_remove(e, p);
-}
-
-void fabric_peer_gone(struct ofi_endpoint *e, int rank)
-{
-    struct ofi_peer *p, *unused;
-    size_t cursor;
-
-    do { /* the table must not change while it is read */
-        unused = NULL;
-        cursor = 0;
-        while ((p = hash_next(&e->peers, &cursor)) != NULL) {
-            p->gone = p->gone || p->rank == rank;
-            if (p->gone && p->uses == 0)
-                unused = p;
-        }
-        if (unused != NULL)
-            fabric_remove(e, unused);
-    } while (unused != NULL);
-}
-
-void fabric_name(const struct ofi_endpoint *e, const struct btl_address *address, char *text,
-                 size_t bytes)
-{
-    struct name name = {0}; /* a peer's string may not be terminated */
-    size_t length = bytes;
-
-    *text = '\0';
-    if (address->bytes <= offsetof(struct name, byte) ||
-        address->bytes > offsetof(struct name, zero))
-        return;
-    memcpy(&name, address->byte, address->bytes);
-    (void)fi_av_straddr(e->av, name.byte, text, &length);
-    text[bytes - 1] = '\0';
-    text_make_printable(text);
 }

@@ -12,7 +12,7 @@
  */
 #include "btl/ofi/operation.h"
 
-#include "btl/ofi/fabric.h"
+#include "btl/ofi/address.h"
 #include "btl/ofi/memory.h"
 
 #include <errno.h>
@@ -107,7 +107,7 @@ void operation_put(struct btl *btl, struct ofi_op *op)
         op->connection = NULL;
     }
     if (op->remote != NULL)
-        fabric_peer_put(op->endpoint, op->remote);
+        address_put(op->endpoint, op->remote);
     op->remote = NULL;
     list_remove(&op->stuck);
     list_remove(&op->link);
@@ -138,7 +138,7 @@ int operation_fail_connection(struct btl_connection *connection, int error, cons
     if (ofi_error_of(connection) != 0)
         return ofi_error_of(connection);
     if (connection->remote != NULL)
-        fabric_name(connection->endpoint, &connection->remote->address, text, sizeof(text));
+        address_print(connection->endpoint, &connection->remote->address, text, sizeof(text));
     snprintf(connection->failure, sizeof(connection->failure),
              "provider %s, to rank %d at %s: %s: %s", connection->endpoint->provider,
              connection->peer, text, call, message);

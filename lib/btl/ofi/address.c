@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* address.c: see address.h. */
+#include "btl/ofi/address.h"
+
+#include "util/hash.h"
+#include "util/log.h"
+#include "util/text.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t address_hash(const struct btl_address *address, uint64_t probe)
+{
+    return hash_bytes(HASH_BASIS + probe, address->byte, address->bytes);
+}
+
+static bool address_same(const struct btl_address *a, const struct btl_address *b)
+{
+    return a->bytes == b->bytes && memcmp(a->byte, b->byte, a->bytes) == 0;
+}
+
+static int address_check(const struct ofi_endpoint *e, const struct btl_address *address,
+                         struct error *err)
+{
+    struct ofi_name mine, name;
+
+    if (address->bytes <= offsetof(struct ofi_name, byte) ||
+        address->bytes > offsetof(struct ofi_name, zero))
+        return error_set(
+            err, -EPROTO, "the other end's address has %u bytes; an address has %zu to %zu",
+            address->bytes, offsetof(struct ofi_name, byte) + 1, offsetof(struct ofi_name, zero));
+    memcpy(&mine, e->address.byte, offsetof(struct ofi_name, byte));
+    memcpy(&name, address->byte, offsetof(struct ofi_name, byte));
+    if (name.format != mine.format || name.protocol != mine.protocol)
+        return error_set(
+            err, -EPROTO,
+            "the other end uses another provider than %s: its protocol is %u, here it is "
+            "%u; set RPIPE_OFI_PROVIDER to the same provider for all ranks",
+            e->provider, name.protocol, mine.protocol);
+    return 0;
+}
+
+/* The entry of an address; NULL: none, and *key is free. */
+static struct ofi_peer *address_find(const struct ofi_endpoint *e,
+                                     const struct btl_address *address, uint64_t *key)
+{
+    struct ofi_peer *p;
+    uint64_t probe = 0;
+
+    do {
+        *key = address_hash(address, probe++);
+        p = hash_get(&e->peers, *key);
+    } while (p != NULL && !address_same(&p->address, address));
+    return p;
+}
+
+/* Inserts an address into the vector. 0, or -errno and an error message. */
+static int address_insert(struct ofi_endpoint *e, const struct btl_address *address, fi_addr_t *to,
+                          struct error *err)
+{
+    struct ofi_name name = {0}; /* zeros follow the address: it may be a string */
+    char text[128];
+    int rc;
+
+    memcpy(&name, address->byte, address->bytes);
+    rc = fi_av_insert(e->av, name.byte, 1, to, 0, NULL);
+    if (rc == 1)
+        return 0;
+    address_print(e, address, text, sizeof(text));
+    return error_set(err, -EHOSTUNREACH, "provider %s: fi_av_insert of address %s: %s", e->provider,
+                     text, rc < 0 ? fi_strerror(-rc) : "refused");
+}
+
+int address_get(struct ofi_endpoint *e, int rank, const struct btl_address *address,
+                struct ofi_peer **out, struct error *err)
+{
+    struct ofi_peer *p;
+    uint64_t key;
+    int rc = address_check(e, address, err);
+
+    if (rc != 0)
+        return rc;
+    p = address_find(e, address, &key);
+    if (p != NULL) {
+        p->uses++;
+        *out = p;
+        return 0;
+    }
+    p = calloc(1, sizeof(*p));
+    if (p == NULL || hash_put(&e->peers, key, p) != 0) {
+        free(p);
+        return error_set(err, -ENOMEM, "there is no memory for the address of rank %d", rank);
+    }
+    rc = address_insert(e, address, &p->to, err);
+    if (rc != 0) {
+        hash_remove(&e->peers, key);
+        free(p);
+        return rc;
+    }
+    p->address = *address;
+    p->key = key;
+    p->rank = rank;
+    p->uses = 1;
+    *out = p;
+    return 0;
+}
+
+/*
+ * The probes of address_find() end at a free key, so an entry that was found behind a removed
+ * one is not found again: it would be inserted once more, which does no harm.
+ */
+static void address_remove(struct ofi_endpoint *e, struct ofi_peer *p)
+{
+    const int rc = fi_av_remove(e->av, &p->to, 1, 0);
+
+    if (rc != 0)
+        log_debug("ofi: provider %s: fi_av_remove: %s", e->provider, fi_strerror(-rc));
+    hash_remove(&e->peers, p->key);
+    free(p);
+}
+
+void address_put(struct ofi_endpoint *e, struct ofi_peer *p)
+{
+    if (--p->uses == 0 && p->gone)
+        address_remove(e, p);
+}
+
+void address_rank_gone(struct ofi_endpoint *e, int rank)
+{
+    struct ofi_peer *p, *unused;
+    size_t cursor;
+
+    do { /* the table must not change while it is read */
+        unused = NULL;
+        cursor = 0;
+        while ((p = hash_next(&e->peers, &cursor)) != NULL) {
+            p->gone = p->gone || p->rank == rank;
+            if (p->gone && p->uses == 0)
+                unused = p;
+        }
+        if (unused != NULL)
+            address_remove(e, unused);
+    } while (unused != NULL);
+}
+
+void address_print(const struct ofi_endpoint *e, const struct btl_address *address, char *text,
+                   size_t bytes)
+{
+    struct ofi_name name = {0}; /* a peer's string may not be terminated */
+    size_t length = bytes;
+
+    *text = '\0';
+    if (address->bytes <= offsetof(struct ofi_name, byte) ||
+        address->bytes > offsetof(struct ofi_name, zero))
+        return;
+    memcpy(&name, address->byte, address->bytes);
+    (void)fi_av_straddr(e->av, name.byte, text, &length);
+    text[bytes - 1] = '\0';
+    text_make_printable(text);
+}
+
+void address_init(struct ofi_endpoint *e) { hash_init(&e->peers); }
+
+void address_free_all(struct ofi_endpoint *e)
+{
+    struct ofi_peer *p;
+    size_t cursor = 0;
+
+    while ((p = hash_next(&e->peers, &cursor)) != NULL)
+        free(p);
+    hash_free(&e->peers);
+}
