@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -85,7 +86,16 @@ static void test_lines_fail_with_their_queue(void **state)
 
 #define RANKS 1000
 
-static int removed;
+static int inserted, removed;
+
+static int av_insert(struct fid_av *av, const void *name, size_t count, fi_addr_t *to,
+                     uint64_t flags, void *context)
+{
+    (void)av, (void)name, (void)flags, (void)context;
+    *to = (fi_addr_t)inserted;
+    inserted += (int)count;
+    return (int)count;
+}
 
 static int av_remove(struct fid_av *av, fi_addr_t *to, size_t count, uint64_t flags)
 {
@@ -94,28 +104,30 @@ static int av_remove(struct fid_av *av, fi_addr_t *to, size_t count, uint64_t fl
     return 0;
 }
 
-static struct ofi_peer *peer_of(struct btl *btl, int rank)
-{
-    struct ofi_peer *p = calloc(1, sizeof(*p));
+static struct fi_ops_av av_ops = {.size = sizeof(av_ops), .insert = av_insert, .remove = av_remove};
+static struct fid_av av = {.ops = &av_ops};
 
-    assert_non_null(p);
-    p->key = (uint64_t)rank;
-    p->rank = rank;
-    p->uses = 1;
-    assert_int_equal(hash_put(&btl->rma.peers, p->key, p), 0);
+/* A use of the n-th address that there is. */
+static struct ofi_peer *peer_of(struct btl *btl, int rank, uint32_t n)
+{
+    struct btl_address address = {.bytes = offsetof(struct ofi_name, byte) + sizeof(n)};
+    struct ofi_peer *p = NULL;
+    struct error err = {""};
+
+    memcpy(address.byte + offsetof(struct ofi_name, byte), &n, sizeof(n));
+    assert_int_equal(address_get(&btl->rma, rank, &address, &p, &err), 0);
     return p;
 }
 
 /* A connection that is closed with an operation outstanding keeps the address until that is complete, and not longer. */
 static void test_addresses_of_ranks_that_are_gone_are_removed(void **state)
 {
-    static struct fi_ops_av ops = {.size = sizeof(ops), .remove = av_remove};
-    struct fid_av av = {.ops = &ops};
     struct btl btl = {0};
     struct btl_done done;
     struct ofi_op op;
 
     (void)state;
+    removed = 0;
     btl.rma.av = &av;
     pthread_mutex_init(&btl.lock, NULL);
     list_init(&btl.connections);
@@ -132,7 +144,7 @@ static void test_addresses_of_ranks_that_are_gone_are_removed(void **state)
         op.endpoint = &btl.rma;
         op.peer = line->peer = rank;
         line->pending = 1;
-        line->remote = peer_of(&btl, rank);
+        line->remote = peer_of(&btl, rank, (uint32_t)rank);
         btl_ofi_ops.connection_close(line);
         address_rank_gone(&btl.rma, rank);
         assert_int_equal(removed, rank);
@@ -140,7 +152,85 @@ static void test_addresses_of_ranks_that_are_gone_are_removed(void **state)
         assert_int_equal(removed, rank + 1);
     }
     assert_int_equal(btl.rma.peers.used, 0);
-    hash_free(&btl.rma.peers);
+    address_free_all(&btl.rma);
+}
+
+/* A rank has one address, which stays for its next connection. Of one that sends others few stay, besides those in use. */
+static void test_addresses_of_a_rank_are_few(void **state)
+{
+    struct btl btl = {0};
+    struct ofi_peer *used, *other;
+
+    (void)state;
+    inserted = removed = 0;
+    btl.rma.av = &av;
+    for (int i = 0; i < 1000; i++)
+        address_put(&btl.rma, peer_of(&btl, 1, 1));
+    assert_true(inserted == 1 && removed == 0);
+    used = peer_of(&btl, 2, 2);
+    for (uint32_t n = 0; n < 10000; n++)
+        address_put(&btl.rma, peer_of(&btl, 2, 1000 + n));
+    assert_true(btl.rma.peers.used <= 8 && inserted - removed == (int)btl.rma.peers.used);
+    assert_ptr_equal(peer_of(&btl, 2, 2), used);
+    address_put(&btl.rma, used);
+    /* an address that two ranks have sent stays as long as one of them is there, and uses it */
+    other = peer_of(&btl, 3, 2);
+    assert_ptr_equal(other, used);
+    address_put(&btl.rma, used);
+    address_rank_gone(&btl.rma, 2);
+    assert_int_equal(btl.rma.peers.used, 2);
+    assert_ptr_equal(peer_of(&btl, 3, 2), other);
+    address_put(&btl.rma, other);
+    address_put(&btl.rma, other);
+    address_put(&btl.rma, peer_of(&btl, 1, 1));
+    assert_int_equal(btl.rma.peers.used, 2);
+    for (int rank = 1; rank <= 3; rank++)
+        address_rank_gone(&btl.rma, rank);
+    assert_int_equal(btl.rma.peers.used, 0);
+    assert_int_equal(btl.rma.ranks.used, 0);
+    assert_int_equal(inserted, removed);
+    address_free_all(&btl.rma);
+}
+
+static double processor_seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static double ranks_come_and_go(struct btl *btl)
+{
+    double began = processor_seconds();
+
+    for (int rank = 0; rank < RANKS; rank++) {
+        address_put(&btl->rma, peer_of(btl, rank, (uint32_t)rank));
+        address_rank_gone(&btl->rma, rank);
+    }
+    return processor_seconds() - began;
+}
+
+#define OTHERS 20000
+#define COSTS_MOST 30.0 /* a scan of all addresses makes it more than 1,000 */
+
+/* The end of a rank costs what that rank has. */
+static void test_the_end_of_a_rank_is_no_scan(void **state)
+{
+    struct btl btl = {0};
+    double alone, beside;
+
+    (void)state;
+    btl.rma.av = &av;
+    (void)ranks_come_and_go(&btl);
+    alone = ranks_come_and_go(&btl);
+    for (uint32_t n = 0; n < OTHERS; n++)
+        (void)peer_of(&btl, RANKS, RANKS + n);
+    beside = ranks_come_and_go(&btl);
+    print_message("%d ranks: %.3f ms, with %d addresses of another one %.3f ms\n", RANKS,
+                  alone * 1e3, OTHERS, beside * 1e3);
+    assert_true(beside <= COSTS_MOST * alone);
+    address_free_all(&btl.rma);
 }
 
 static const char *device = "", *provider = "";
@@ -235,6 +325,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines_fail_with_their_queue),
         cmocka_unit_test(test_addresses_of_ranks_that_are_gone_are_removed),
+        cmocka_unit_test(test_addresses_of_a_rank_are_few),
+        cmocka_unit_test(test_the_end_of_a_rank_is_no_scan),
         cmocka_unit_test(test_the_device_that_was_asked_for),
         cmocka_unit_test(test_a_provider_that_can_crash_has_to_be_named),
     };

@@ -3,6 +3,7 @@
 #include "btl/ofi/address.h"
 
 #include "util/hash.h"
+#include "util/list.h"
 #include "util/log.h"
 #include "util/text.h"
 
@@ -10,9 +11,62 @@
 #include <stdlib.h>
 #include <string.h>
 
+/*
+ * Entries by the rank that has sent the address. A rank has one endpoint, whose entry stays for the next connection: a provider
+ * may end its own connection with the entry. A rank that sends others gets IDLE of them.
+ */
+#define IDLE 4
+
+struct ofi_rank {
+    int rank;
+    struct link entries; /* ofi_peer.of_rank */
+    struct link idle;    /* ofi_peer.idle: those without a use; the oldest first */
+    unsigned idle_count;
+};
+
+static struct ofi_rank *address_rank(struct ofi_endpoint *e, int rank)
+{
+    struct ofi_rank *r = hash_get(&e->ranks, (uint64_t)(uint32_t)rank);
+
+    if (r != NULL)
+        return r;
+    r = calloc(1, sizeof(*r));
+    if (r == NULL || hash_put(&e->ranks, (uint64_t)(uint32_t)rank, r) != 0) {
+        free(r);
+        return NULL;
+    }
+    r->rank = rank;
+    list_init(&r->entries);
+    list_init(&r->idle);
+    return r;
+}
+
+static void address_rank_put(struct ofi_endpoint *e, struct ofi_rank *r)
+{
+    if (!list_empty(&r->entries))
+        return;
+    hash_remove(&e->ranks, (uint64_t)(uint32_t)r->rank);
+    free(r);
+}
+
+static void address_belong(struct ofi_peer *p, struct ofi_rank *r)
+{
+    p->of = r;
+    list_append(&r->entries, &p->of_rank);
+}
+
+static void address_use(struct ofi_peer *p)
+{
+    p->uses++;
+    if (p->of == NULL || list_empty(&p->idle))
+        return;
+    list_remove(&p->idle);
+    p->of->idle_count--;
+}
+
 static uint64_t address_hash(const struct btl_address *address, uint64_t probe)
 {
-    return hash_bytes(HASH_BASIS + probe, address->byte, address->bytes);
+    return hash_secret_bytes(address->byte, address->bytes) + probe;
 }
 
 static bool address_same(const struct btl_address *a, const struct btl_address *b)
@@ -72,25 +126,16 @@ static int address_insert(struct ofi_endpoint *e, const struct btl_address *addr
                      text, rc < 0 ? fi_strerror(-rc) : "refused");
 }
 
-int address_get(struct ofi_endpoint *e, int rank, const struct btl_address *address,
-                struct ofi_peer **out, struct error *err)
+static int address_make(struct ofi_endpoint *e, struct ofi_rank *r,
+                        const struct btl_address *address, uint64_t key, struct ofi_peer **out,
+                        struct error *err)
 {
-    struct ofi_peer *p;
-    uint64_t key;
-    int rc = address_check(e, address, err);
+    struct ofi_peer *p = calloc(1, sizeof(*p));
+    int rc;
 
-    if (rc != 0)
-        return rc;
-    p = address_find(e, address, &key);
-    if (p != NULL) {
-        p->uses++;
-        *out = p;
-        return 0;
-    }
-    p = calloc(1, sizeof(*p));
     if (p == NULL || hash_put(&e->peers, key, p) != 0) {
         free(p);
-        return error_set(err, -ENOMEM, "there is no memory for the address of rank %d", rank);
+        return error_set(err, -ENOMEM, "there is no memory for the address of rank %d", r->rank);
     }
     rc = address_insert(e, address, &p->to, err);
     if (rc != 0) {
@@ -100,10 +145,37 @@ int address_get(struct ofi_endpoint *e, int rank, const struct btl_address *addr
     }
     p->address = *address;
     p->key = key;
-    p->rank = rank;
     p->uses = 1;
+    list_init(&p->idle);
+    address_belong(p, r);
     *out = p;
     return 0;
+}
+
+int address_get(struct ofi_endpoint *e, int rank, const struct btl_address *address,
+                struct ofi_peer **out, struct error *err)
+{
+    struct ofi_rank *r;
+    struct ofi_peer *p;
+    uint64_t key;
+    int rc = address_check(e, address, err);
+
+    if (rc != 0)
+        return rc;
+    r = address_rank(e, rank);
+    if (r == NULL)
+        return error_set(err, -ENOMEM, "there is no memory for the address of rank %d", rank);
+    p = address_find(e, address, &key);
+    if (p == NULL) {
+        rc = address_make(e, r, address, key, out, err);
+    } else {
+        address_use(p);
+        if (p->of == NULL) /* another rank had sent it, and is gone */
+            address_belong(p, r);
+        *out = p;
+    }
+    address_rank_put(e, r); /* if it has none */
+    return rc;
 }
 
 /*
@@ -120,28 +192,46 @@ static void address_remove(struct ofi_endpoint *e, struct ofi_peer *p)
     free(p);
 }
 
+static void address_remove_oldest(struct ofi_endpoint *e, struct ofi_rank *r)
+{
+    struct ofi_peer *p = container_of(r->idle.next, struct ofi_peer, idle);
+
+    list_remove(&p->idle);
+    list_remove(&p->of_rank);
+    r->idle_count--;
+    address_remove(e, p);
+}
+
 void address_put(struct ofi_endpoint *e, struct ofi_peer *p)
 {
-    if (--p->uses == 0 && p->gone)
+    if (--p->uses > 0)
+        return;
+    if (p->of == NULL) {
         address_remove(e, p);
+        return;
+    }
+    list_append(&p->of->idle, &p->idle);
+    if (++p->of->idle_count > IDLE)
+        address_remove_oldest(e, p->of);
 }
 
 void address_rank_gone(struct ofi_endpoint *e, int rank)
 {
-    struct ofi_peer *p, *unused;
-    size_t cursor;
+    struct ofi_rank *r = hash_get(&e->ranks, (uint64_t)(uint32_t)rank);
+    struct link *cursor, *after;
 
-    do { /* the table must not change while it is read */
-        unused = NULL;
-        cursor = 0;
-        while ((p = hash_next(&e->peers, &cursor)) != NULL) {
-            p->gone = p->gone || p->rank == rank;
-            if (p->gone && p->uses == 0)
-                unused = p;
-        }
-        if (unused != NULL)
-            address_remove(e, unused);
-    } while (unused != NULL);
+    if (r == NULL)
+        return;
+    list_for_each (cursor, after, &r->entries) {
+        struct ofi_peer *p = container_of(cursor, struct ofi_peer, of_rank);
+
+        list_remove(&p->of_rank);
+        list_remove(&p->idle);
+        p->of = NULL;
+        if (p->uses == 0)
+            address_remove(e, p);
+    }
+    address_rank_put(e, r);
 }
 
 void address_print(const struct ofi_endpoint *e, const struct btl_address *address, char *text,
@@ -160,14 +250,24 @@ void address_print(const struct ofi_endpoint *e, const struct btl_address *addre
     text_make_printable(text);
 }
 
-void address_init(struct ofi_endpoint *e) { hash_init(&e->peers); }
+void address_init(struct ofi_endpoint *e)
+{
+    hash_init(&e->peers);
+    hash_init(&e->ranks);
+}
+
+static void address_free_table(struct hash *table)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while ((value = hash_next(table, &cursor)) != NULL)
+        free(value);
+    hash_free(table);
+}
 
 void address_free_all(struct ofi_endpoint *e)
 {
-    struct ofi_peer *p;
-    size_t cursor = 0;
-
-    while ((p = hash_next(&e->peers, &cursor)) != NULL)
-        free(p);
-    hash_free(&e->peers);
+    address_free_table(&e->peers);
+    address_free_table(&e->ranks);
 }

@@ -23,10 +23,10 @@ static_assert(offsetof(struct ofi_name, zero) <= BTL_ADDRESS_MAX - 2, "travels i
 struct ofi_peer {
     struct btl_address address;
     fi_addr_t to;
-    uint64_t key;  /* in ofi_endpoint.peers */
-    int rank;      /* the peer that has sent the address */
-    uint32_t uses; /* connections, and operations of closed ones */
-    bool gone;     /* the rank is gone: removed with the last use */
+    uint64_t key;        /* in ofi_endpoint.peers */
+    struct ofi_rank *of; /* the peer that has sent the address; NULL: removed with the last use */
+    struct link of_rank, idle; /* in its lists */
+    uint32_t uses;             /* connections, and operations of closed ones */
 };
 
 /* The table of the entries; address_free_all() after the vector is closed. */
@@ -41,7 +41,8 @@ int address_get(struct ofi_endpoint *e, int rank, const struct btl_address *addr
                 struct ofi_peer **out, struct error *err);
 /* Ends a use that has nothing outstanding. */
 void address_put(struct ofi_endpoint *e, struct ofi_peer *p);
-/* The entries of a rank that is gone are removed, each with its last use. */
+/* The entries of a rank that is gone are removed, each with its last use. What it costs depends on
+ * that rank alone. */
 void address_rank_gone(struct ofi_endpoint *e, int rank);
 
 /* An address as text; "" if it is malformed. */

@@ -121,6 +121,7 @@ struct ofi_endpoint {
     char provider[48];
     struct btl_address address;
     struct hash peers; /* hash of an address → struct ofi_peer */
+    struct hash ranks; /* rank → struct ofi_rank */
 
     bool stream;     /* writes go as STREAM, see above */
     size_t ordered;  /* bytes up to which a payload keeps its order */
