@@ -133,6 +133,7 @@ test_unit_test_thread_misuse_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_collective_SOURCES = test/unit/test_collective.c test/lib/job.c
 test_unit_test_control_SOURCES = test/unit/test_control.c test/lib/job.c
 test_unit_test_control_end_SOURCES = test/unit/test_control_end.c test/lib/job.c
+test_unit_test_control_end_LDFLAGS = -Wl,--wrap=job_card
 test_unit_test_control_unauthenticated_SOURCES = test/unit/test_control_unauthenticated.c test/lib/job.c
 test_unit_test_greeting_SOURCES = test/unit/test_greeting.c test/lib/job.c
 test_unit_test_job_SOURCES = test/unit/test_job.c test/lib/job.c
