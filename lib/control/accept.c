@@ -65,6 +65,10 @@ static struct connection *accept_one(int listener, bool is_unix)
         return NULL;
     }
     c->fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (c->fd >= 0 && is_unix) {
+        received_in_order(c->fd);
+        received_fd_set_source(c->fd, RECEIVED_UNAUTHENTICATED);
+    }
     if (c->fd >= 0)
         return c;
     saved = errno;
@@ -98,9 +102,8 @@ void accept_connections(int listener, bool is_unix)
 
     for (i = 0; i < ACCEPT_AT_ONCE; i++) {
         if (is_unix && received_fds_crowded()) {
-            state_warn("incoming connections have to wait: more than a quarter of the descriptors "
-                       "of this process (see ulimit -n) are of other processes and cannot be "
-                       "closed at once");
+            state_warn("incoming connections have to wait: too many descriptors of other processes "
+                       "cannot be closed at once");
             accept_rest();
             return;
         }

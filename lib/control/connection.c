@@ -23,8 +23,6 @@
 #define BUFFER_FIRST 4096 /* enough for a greeting, and for most of what follows */
 #define BUFFER_READ 32768 /* bytes that an open connection asks for at once */
 #define BATCH 64          /* messages per sendmsg(2) */
-/* descriptors that are no memory, which a peer may send while too many wait to be closed */
-#define CROWDING_MOST 16
 
 union fd_space { /* of ancillary data, aligned */
     struct cmsghdr head;
@@ -219,8 +217,6 @@ static bool connection_take_fds(struct connection *c, const struct received *rec
 
         if (received_fd_is_memory(fd))
             fork_fds_add(fd); /* what else it may be, the child of a fork must not close either */
-        else if (received_fds_crowded())
-            c->crowding++;
         if (fits && c->nfds < capacity)
             c->fds[c->nfds++] = fd;
         else
@@ -229,24 +225,43 @@ static bool connection_take_fds(struct connection *c, const struct received *rec
     return fits;
 }
 
+/* The greeting comes without descriptors: those that come all the same stay in the socket. */
+static ssize_t connection_receive_greeting(struct connection *c, struct error *err)
+{
+    ssize_t n = received_plain(c->fd, c->buffer + c->end, c->capacity - c->end);
+
+    if (n == -EPROTO)
+        return error_set(err, -EPROTO, "it sent descriptors before its greeting");
+    if (n < 0)
+        return error_set(err, (int)n, "its connection broke: %s", strerror((int)-n));
+    c->end += (size_t)n;
+    return n;
+}
+
 static ssize_t connection_receive_unix(struct connection *c, struct error *err)
 {
     struct received received;
-    int rc = received_receive(c->fd, c->buffer + c->end, c->capacity - c->end, &received);
+    int rc = received_fd_crowds(c->fd);
 
+    if (rc == -EPROTO)
+        return error_set(err, -EPROTO,
+                         "too many descriptors that it sent wait to be closed, and none could be "
+                         "closed for a second");
+    if (rc != 0)
+        return error_set(err, -ENOMEM, "many descriptors that it sent wait to be closed");
+    rc = received_receive(c->fd, c->buffer + c->end, c->capacity - c->end, &received);
     if (rc == -EPROTO)
         return error_set(err, -EPROTO,
                          "it sent descriptors that cannot be closed at once, and for which this "
                          "process has no numbers (see ulimit -n)");
+    if (rc == -ENOMEM)
+        return error_set(
+            err, -ENOMEM,
+            "this process has no numbers for descriptors that it sent (see ulimit -n)");
     if (rc < 0)
         return error_set(err, rc, "its connection broke: %s", strerror(-rc));
     if (!connection_take_fds(c, &received))
         return error_set(err, -EPROTO, "it sent more than %d descriptors at once", CONTROL_FDS_MAX);
-    if (c->crowding > CROWDING_MOST)
-        return error_set(err, -EPROTO,
-                         "it sent %d descriptors that are no memory, while more than a quarter of "
-                         "the descriptors of this process (see ulimit -n) wait to be closed",
-                         c->crowding);
     c->truncated = c->truncated || received.truncated; /* RLIMIT_NOFILE */
     c->end += received.bytes;
     return (ssize_t)received.bytes;
@@ -268,8 +283,11 @@ static ssize_t connection_receive_tcp(struct connection *c, struct error *err)
 ssize_t connection_receive(struct connection *c, struct error *err)
 {
     if (connection_buffer_reserve(c) != 0)
-        return error_set(err, -ENOMEM, "no memory to receive its messages");
-    return c->is_unix ? connection_receive_unix(c, err) : connection_receive_tcp(c, err);
+        return error_set(err, -ENOMEM, "there is no memory for a message");
+    if (!c->is_unix)
+        return connection_receive_tcp(c, err);
+    return c->state == CONNECTION_ACCEPTED ? connection_receive_greeting(c, err)
+                                           : connection_receive_unix(c, err);
 }
 
 int connection_frame(struct connection *c, const struct wire_frame **frame, const void **body,

@@ -37,7 +37,6 @@ struct connection {
     bool paged;       /* the PAGE has come */
     bool wants_write; /* epoll reports when the socket takes more */
     bool truncated;   /* descriptors have come for which this process had no number */
-    int crowding;     /* descriptors that have come while too many waited to be closed */
     bool paused;      /* there was no memory for a frame: reading continues later, see receive.c */
     bool unwatched;   /* paused, and epoll has had no memory for it yet */
     int peer;         /* -1 before the greeting */
@@ -63,7 +62,8 @@ void connection_queue(struct connection *c, struct message *m);
  * later, epoll does not report when); else -errno: the connection is broken. *sent_messages
  * grows by the messages that the kernel has taken whole. */
 int connection_send(struct connection *c, uint64_t *sent_messages);
-/* Reads once. Bytes; 0: end; -EAGAIN; -errno. */
+/* Reads once. Bytes; 0: end; -EAGAIN; -ENOMEM: no memory, or no numbers for descriptors: try again
+ * later; -errno. */
 ssize_t connection_receive(struct connection *c, struct error *err);
 /* The next whole frame in the buffer: 1, 0 (not whole yet), or -EPROTO and a message. Valid
  * until the next call. Its descriptors are c->fds[0 .. nfds); a receiver that takes one calls

@@ -4,6 +4,7 @@
 
 #include "util/fork_fds.h"
 #include "util/limit.h"
+#include "util/received_fd.h"
 #include "util/received_socket.h"
 
 #include <arpa/inet.h>
@@ -211,11 +212,15 @@ static int endpoint_dial(int family, const struct sockaddr *address, socklen_t l
 
     if (fd < 0)
         return -errno;
-    if (family == AF_UNIX) /* until it is clear which process listens, see peer_dial.c */
+    if (family == AF_UNIX) { /* until it is clear which process listens, see peer_dial.c */
         (void)received_refuse(fd, true);
+        received_in_order(fd);
+    }
     *done = connect(fd, address, length) == 0;
     if (*done || errno == EINPROGRESS) {
         fork_fds_add(fd);
+        if (family == AF_UNIX)
+            received_fd_set_source(fd, RECEIVED_UNAUTHENTICATED);
         return fd;
     }
     result = -errno;

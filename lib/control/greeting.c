@@ -13,6 +13,7 @@
 #include "util/clock.h"
 #include "util/failpoint.h"
 #include "util/log.h"
+#include "util/received_fd.h"
 #include "util/received_socket.h"
 
 #include <errno.h>
@@ -69,6 +70,8 @@ static bool greeting_send_page(struct connection *c)
 
 static void greeting_done(struct connection *c)
 {
+    if (c->is_unix)
+        received_fd_set_source(c->fd, RECEIVED_OF_RANK(c->peer));
     c->state = CONNECTION_OPEN;
     c->deadline = NO_TIME;
     c->body_max = CONTROL_BODY_MAX;

@@ -13,12 +13,12 @@ static const struct receive_handlers *receive_handlers;
 
 void receive_set_handlers(const struct receive_handlers *handlers) { receive_handlers = handlers; }
 
-static void receive_pause(struct connection *c)
+static void receive_pause(struct connection *c, const char *reason)
 {
     if (!c->paused && c->state == CONNECTION_OPEN)
-        state_warn("no memory for a message of %s; its messages wait", control_peer_name(c->peer));
+        state_warn("%s: %s; its messages wait", control_peer_name(c->peer), reason);
     else if (!c->paused)
-        state_warn("no memory for an incoming connection; it waits");
+        state_warn("an incoming connection waits: %s", reason);
     c->paused = true;
     state_epoll(c->fd, c, false, c->wants_write, true);
     state_timer(deadline_in_ms(RECEIVE_PAUSE_MS));
@@ -35,7 +35,7 @@ static bool receive_take_frames(struct connection *c)
 
     while ((whole = connection_frame(c, &frame, &body, &err)) == 1) {
         if (receive_handlers->frame(c, frame, body) == -ENOMEM) {
-            receive_pause(c);
+            receive_pause(c, "there is no memory for a message");
             return false;
         }
         if (c->state == CONNECTION_CLOSED)
@@ -72,7 +72,7 @@ void receive_read(struct connection *c, size_t budget)
         if (n == -EAGAIN)
             return;
         if (n == -ENOMEM) {
-            receive_pause(c);
+            receive_pause(c, err.text);
             return;
         }
         if (n == -EPROTO) {

@@ -3,13 +3,15 @@
  * received_fd.c: see received_fd.h.
  *
  * Invariants, under the lock
- * 1. count is the number of bits in `waiting`, and of requests in `discards` that are not taken.
- * 2. While count > 0 a thread is on its way to take one, unless all are in a close, or none can be
- *    started: then the next call tries again.
+ * 1. A source's `waiting` is the number of its bits in `waiting`, and of its requests in `discards`
+ *    that are not taken; `count` is the sum over all sources, and `held` that over the sources that
+ *    have as many threads as a source may have.
+ * 2. While count > held a thread is on its way to take one, unless all are in a close, or none can
+ *    be started: then the next call tries again.
  *
  * The caller starts a thread only where there is none that is idle; each thread that takes a
  * descriptor starts the next one if more wait. The lock is the last one taken, and nothing waits
- * under it.
+ * under it: what is logged is logged after it has been released.
  */
 #include "util/received_fd.h"
 
@@ -30,9 +32,15 @@
 #include <unistd.h>
 
 #define WORDS 16384 /* 1,048,576 descriptors, as in fork_fds.c; untouched pages cost nothing */
+#define SOURCES 1024
 #define THREADS_MOST 8
-#define DISCARD_MS 100
+#define THREADS_OF_SOURCE 2              /* so that one source does not delay the others */
+#define TAKE_MS 20                       /* until a thread takes a request */
+#define DISCARD_MS 100                   /* until it has done it */
 #define SMALL_BYTES (UINT64_C(64) << 20) /* memory that is freed in place */
+#define WAITING_MOST 64                  /* of one source */
+#define WAITING_MOST_CROWDED 16          /* while there are too many of all sources */
+#define STUCK_NS NS_PER_S                /* without the end of a close */
 
 /* Bytes that a thread is to take out of a socket. */
 struct discard {
@@ -41,6 +49,7 @@ struct discard {
     size_t bytes;
     bool taken, done, abandoned;
     bool carried; /* descriptors came with the bytes */
+    bool closes;  /* the thread closes the socket, whose number is in use until then */
 };
 
 struct closer {
@@ -48,20 +57,45 @@ struct closer {
     bool used;
 };
 
+struct source {
+    unsigned waiting; /* for a thread */
+    unsigned threads; /* that are in a close, or in a discard */
+    int64_t since;    /* the last one was done, or the first one came: clock_now() */
+};
+
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t changed;  /* more work, a discard is done, the end */
-    uint64_t waiting[WORDS]; /* descriptors to be closed */
-    int next;                /* word of the first of them, or less */
-    unsigned count;          /* what waits for a thread */
-    unsigned idle;           /* threads that wait for work */
-    struct link discards;    /* taken or not */
+    pthread_cond_t changed;         /* more work, a discard is taken or done, the end */
+    uint64_t waiting[WORDS];        /* descriptors to be closed */
+    uint16_t source_of[WORDS * 64]; /* of sockets, and of descriptors that are no memory */
+    int next;                       /* word of the first that waits, or less */
+    unsigned count;                 /* what waits for a thread */
+    unsigned held;                  /* of that, what no further thread may take */
+    unsigned idle;                  /* threads that wait for work */
+    struct link discards;           /* taken or not */
+    struct source source[SOURCES];
     struct closer closer[THREADS_MOST];
     bool ready, stopping;
+    int start_error; /* of pthread_create(3); to be logged */
     _Atomic unsigned warned;
 } received = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void received_closer(void *argument);
+
+static void received_lock(void) { pthread_mutex_lock(&received.lock); }
+
+static void received_unlock(void)
+{
+    int error = received.start_error;
+    unsigned count = received.count;
+
+    received.start_error = 0;
+    pthread_mutex_unlock(&received.lock);
+    if (error != 0)
+        log_few(&received.warned,
+                "no thread to close descriptors that other processes have passed: %s%s; %u wait",
+                strerror(error), limit_of(error), count);
+}
 
 /* ---- lock held ---- */
 
@@ -79,7 +113,16 @@ static void received_init(void)
     received.ready = true;
 }
 
-/* Another thread, if what waits is more than the idle ones take. */
+static struct source *received_source_of(int fd)
+{
+    return &received.source[fd >= 0 && fd / 64 < WORDS ? received.source_of[fd] : 0];
+}
+
+static bool received_is_held(const struct source *s) { return s->threads >= THREADS_OF_SOURCE; }
+
+static unsigned received_takeable(void) { return received.count - received.held; }
+
+/* Another thread, if more can be taken than the idle ones take. */
 static void received_start_thread(void)
 {
     struct closer *unused = NULL;
@@ -87,21 +130,45 @@ static void received_start_thread(void)
 
     for (i = 0; i < THREADS_MOST && unused == NULL; i++)
         unused = received.closer[i].used ? NULL : &received.closer[i];
-    if (received.count <= received.idle || unused == NULL)
+    if (received_takeable() <= received.idle || unused == NULL)
         return;
     error = thread_start(&unused->thread, "rmalloc-close", received_closer, &unused->thread);
     unused->used = error == 0;
-    if (error != 0)
-        log_few(&received.warned,
-                "no thread to close descriptors that other processes have passed: %s%s; %u wait",
-                strerror(error), limit_of(error), received.count);
+    received.start_error = error;
 }
 
-static void received_add_work(void)
+static void received_add(struct source *s)
 {
+    if (s->waiting++ == 0)
+        s->since = clock_now();
     received.count++;
+    received.held += received_is_held(s);
     received_start_thread();
     pthread_cond_broadcast(&received.changed);
+}
+
+static void received_remove(struct source *s)
+{
+    s->waiting--;
+    received.count--;
+    received.held -= received_is_held(s);
+}
+
+static void received_thread_enters(struct source *s)
+{
+    s->threads++;
+    if (s->threads == THREADS_OF_SOURCE)
+        received.held += s->waiting;
+}
+
+static void received_thread_leaves(struct source *s)
+{
+    if (s->threads == THREADS_OF_SOURCE) {
+        received.held -= s->waiting;
+        pthread_cond_broadcast(&received.changed);
+    }
+    s->threads--;
+    s->since = clock_now();
 }
 
 static struct discard *received_take_discard(void)
@@ -111,31 +178,53 @@ static struct discard *received_take_discard(void)
     list_for_each (at, after, &received.discards) {
         struct discard *d = container_of(at, struct discard, link);
 
-        if (!d->taken) {
+        if (!d->taken && !received_is_held(received_source_of(d->socket))) {
             d->taken = true;
+            pthread_cond_broadcast(&received.changed);
             return d;
         }
     }
     return NULL;
 }
 
-/* A descriptor to be closed; -1: none. */
-static int received_take_fd(void)
+/* A descriptor of this word whose source may have one more thread; -1: none. */
+static int received_take_bit(int word)
 {
-    for (; received.next < WORDS; received.next++) {
-        uint64_t *word = &received.waiting[received.next];
+    uint64_t left;
 
-        if (*word != 0) {
-            int bit = __builtin_ctzll(*word);
+    for (left = received.waiting[word]; left != 0; left &= left - 1) {
+        int fd = word * 64 + __builtin_ctzll(left);
 
-            *word &= *word - 1;
-            return received.next * 64 + bit;
+        if (!received_is_held(received_source_of(fd))) {
+            received.waiting[word] &= ~(left & -left);
+            return fd;
         }
     }
     return -1;
 }
 
-/* ---- a closing thread ---- */
+static int received_take_fd(void)
+{
+    int word, fd = -1;
+
+    while (received.next < WORDS && received.waiting[received.next] == 0)
+        received.next++;
+    for (word = received.next; word < WORDS && fd < 0; word++)
+        fd = received_take_bit(word);
+    return fd;
+}
+
+/* ---- a closing thread: lock held, and released while it may wait ---- */
+
+static void received_do_close(struct thread *self, int fd)
+{
+    if (fd / 64 < WORDS)
+        received.source_of[fd] = 0; /* the next file of this number may have another one */
+    received_unlock();
+    thread_does(self, "closing a descriptor that another process has passed");
+    fork_fds_close(fd);
+    received_lock();
+}
 
 static bool received_discard_bytes(int socket, size_t bytes)
 {
@@ -157,55 +246,60 @@ static bool received_discard_bytes(int socket, size_t bytes)
 static void received_do_discard(struct thread *self, struct discard *d)
 {
     bool carried;
+    int socket;
 
-    pthread_mutex_unlock(&received.lock);
+    received_unlock();
     thread_does(self, "taking descriptors out of a socket for which there is no number");
     carried = received_discard_bytes(d->socket, d->bytes);
-    pthread_mutex_lock(&received.lock);
+    received_lock();
     d->carried = carried;
     d->done = true;
     pthread_cond_broadcast(&received.changed);
-    if (d->abandoned) {
-        list_remove(&d->link);
-        free(d);
-    }
+    if (!d->abandoned)
+        return;
+    socket = d->closes ? d->socket : -1;
+    list_remove(&d->link);
+    free(d);
+    if (socket >= 0)
+        received_do_close(self, socket);
 }
 
-static void received_do_close(struct thread *self, int fd)
+static void received_take(struct thread *self)
 {
-    pthread_mutex_unlock(&received.lock);
-    thread_does(self, "closing a descriptor that another process has passed");
-    fork_fds_close(fd);
-    pthread_mutex_lock(&received.lock);
+    struct discard *d = received_take_discard();
+    int fd = d != NULL ? d->socket : received_take_fd();
+    struct source *s = received_source_of(fd);
+
+    received_remove(s);
+    received_thread_enters(s);
+    received_start_thread();
+    if (d != NULL)
+        received_do_discard(self, d);
+    else
+        received_do_close(self, fd);
+    received_thread_leaves(s);
 }
 
 static void received_closer(void *argument)
 {
     struct thread *self = argument;
-    struct discard *d;
 
-    pthread_mutex_lock(&received.lock);
+    received_lock();
     for (;;) {
-        while (received.count == 0 && !received.stopping) {
+        while (received_takeable() == 0 && !received.stopping) {
             thread_does(self, "waiting for work");
             received.idle++;
             pthread_cond_wait(&received.changed, &received.lock);
             received.idle--;
         }
-        if (received.count == 0)
+        if (received_takeable() == 0)
             break;
-        received.count--;
-        received_start_thread();
-        d = received_take_discard();
-        if (d != NULL)
-            received_do_discard(self, d);
-        else
-            received_do_close(self, received_take_fd());
+        received_take(self);
     }
-    pthread_mutex_unlock(&received.lock);
+    received_unlock();
 }
 
-/* ---- calls ---- */
+/* ---- closing ---- */
 
 bool received_fd_is_memory(int fd) { return fcntl(fd, F_GET_SEALS) >= 0; }
 
@@ -224,13 +318,14 @@ void received_fd_close_apart(int fd)
                 fd);
         return;
     }
-    pthread_mutex_lock(&received.lock);
+    fork_fds_forget(fd); /* the child of a fork would wait as well */
+    received_lock();
     received_init();
     received.waiting[fd / 64] |= UINT64_C(1) << (fd % 64);
     if (received.next > fd / 64)
         received.next = fd / 64;
-    received_add_work();
-    pthread_mutex_unlock(&received.lock);
+    received_add(received_source_of(fd));
+    received_unlock();
 }
 
 void received_fd_close(int fd)
@@ -243,91 +338,168 @@ void received_fd_close(int fd)
         received_fd_close_apart(fd);
 }
 
-bool received_fd_discard(int socket, size_t bytes, bool *carried)
-{
-    struct discard *d = calloc(1, sizeof(*d));
-    int64_t deadline = deadline_in_ms(DISCARD_MS);
-    const struct timespec until = {deadline / NS_PER_S, deadline % NS_PER_S};
-    bool done;
+/* ---- sources ---- */
 
-    if (d == NULL)
-        return false;
-    d->socket = socket;
-    d->bytes = bytes;
-    pthread_mutex_lock(&received.lock);
-    received_init();
-    list_append(&received.discards, &d->link);
-    received_add_work();
-    while (!d->done && !deadline_passed(deadline))
-        pthread_cond_timedwait(&received.changed, &received.lock, &until);
-    done = d->done;
-    *carried = d->carried;
-    if (done || !d->taken) {
-        received.count -= !d->taken;
-        list_remove(&d->link);
-        free(d);
-    } else {
-        d->abandoned = true;
-    }
-    pthread_mutex_unlock(&received.lock);
-    return done;
+void received_fd_set_source(int fd, unsigned source)
+{
+    const unsigned ranks = SOURCES - RECEIVED_OF_RANK(0);
+
+    if (fd < 0 || fd / 64 >= WORDS)
+        return;
+    if (source >= SOURCES)
+        source = RECEIVED_OF_RANK(0) + (source - RECEIVED_OF_RANK(0)) % ranks;
+    received_lock();
+    received.source_of[fd] = (uint16_t)source;
+    received_unlock();
 }
 
-bool received_fd_discards(int socket)
+void received_fds_inherit(const int *fds, int nfds, int socket)
 {
-    struct link *at, *after;
-    bool found = false;
+    int i;
 
-    pthread_mutex_lock(&received.lock);
-    received_init();
-    list_for_each (at, after, &received.discards) {
-        if (container_of(at, struct discard, link)->socket == socket)
-            found = true;
+    for (i = 0; i < nfds; i++) {
+        if (fds[i] / 64 >= WORDS || received_fd_is_memory(fds[i]))
+            continue;
+        received_lock();
+        received.source_of[fds[i]] = (uint16_t)(received_source_of(socket) - received.source);
+        received_unlock();
     }
-    pthread_mutex_unlock(&received.lock);
-    return found;
+}
+
+static bool received_is_crowded(void)
+{
+    struct rlimit most;
+
+    if (received.count == 0)
+        return false;
+    received_start_thread(); /* where none could be started before */
+    return getrlimit(RLIMIT_NOFILE, &most) != 0 || received.count > most.rlim_cur / 4;
+}
+
+static int received_crowds(const struct source *s)
+{
+    if (s->waiting <= WAITING_MOST_CROWDED ||
+        (s->waiting <= WAITING_MOST && !received_is_crowded()))
+        return 0;
+    return clock_now() - s->since > STUCK_NS ? -EPROTO : -EAGAIN;
 }
 
 bool received_fds_crowded(void)
 {
-    struct rlimit most;
-    unsigned count;
+    bool crowded;
 
-    pthread_mutex_lock(&received.lock);
-    count = received.count;
-    pthread_mutex_unlock(&received.lock);
-    return count > 0 && (getrlimit(RLIMIT_NOFILE, &most) != 0 || count > most.rlim_cur / 4);
+    received_lock();
+    crowded =
+        received_is_crowded() || received_crowds(&received.source[RECEIVED_UNAUTHENTICATED]) != 0;
+    received_unlock();
+    return crowded;
 }
+
+int received_fd_crowds(int fd)
+{
+    int rc;
+
+    received_lock();
+    rc = received_crowds(received_source_of(fd));
+    received_unlock();
+    return rc;
+}
+
+/* ---- descriptors without a number ---- */
+
+/* Lock held. Until a thread has done it, or has not taken it, or does not end. */
+static void received_await_discard(const struct discard *d)
+{
+    int64_t take = deadline_in_ms(TAKE_MS), end = deadline_in_ms(DISCARD_MS);
+    struct timespec until;
+
+    while (!d->done && !deadline_passed(d->taken ? end : take)) {
+        until.tv_sec = (d->taken ? end : take) / NS_PER_S;
+        until.tv_nsec = (d->taken ? end : take) % NS_PER_S;
+        pthread_cond_timedwait(&received.changed, &received.lock, &until);
+    }
+}
+
+int received_fd_discard(int socket, size_t bytes, bool *carried)
+{
+    struct discard *d = calloc(1, sizeof(*d));
+    struct source *s;
+    int rc;
+
+    if (d == NULL)
+        return -ENOMEM;
+    d->socket = socket;
+    d->bytes = bytes;
+    received_lock();
+    received_init();
+    s = received_source_of(socket);
+    list_append(&received.discards, &d->link);
+    received_add(s);
+    if (!received_is_held(s))
+        received_await_discard(d);
+    *carried = d->carried;
+    rc = d->done ? 0 : d->taken ? -EPROTO : -ENOMEM;
+    d->abandoned = rc == -EPROTO;
+    if (!d->taken)
+        received_remove(s);
+    if (!d->abandoned) {
+        list_remove(&d->link);
+        free(d);
+    }
+    received_unlock();
+    return rc;
+}
+
+bool received_fd_close_after_discard(int socket)
+{
+    struct link *at, *after;
+    bool found = false;
+
+    received_lock();
+    received_init();
+    list_for_each (at, after, &received.discards) {
+        struct discard *d = container_of(at, struct discard, link);
+
+        if (d->socket == socket)
+            d->closes = found = true;
+    }
+    if (found)
+        fork_fds_forget(socket);
+    received_unlock();
+    return found;
+}
+
+/* ---- end ---- */
 
 int received_fds_stop(int64_t deadline)
 {
     int i, left = 0;
 
-    pthread_mutex_lock(&received.lock);
+    received_lock();
     received.stopping = true;
     if (received.ready)
         pthread_cond_broadcast(&received.changed);
-    pthread_mutex_unlock(&received.lock);
+    received_unlock();
     for (i = 0; i < THREADS_MOST; i++) {
         struct closer *c = &received.closer[i];
         bool used;
 
-        pthread_mutex_lock(&received.lock);
+        received_lock();
         used = c->used;
-        pthread_mutex_unlock(&received.lock);
+        received_unlock();
         if (!used)
             continue;
         if (thread_join(&c->thread, deadline) != 0) {
             left++;
             continue;
         }
-        pthread_mutex_lock(&received.lock);
+        received_lock();
         c->used = false;
-        pthread_mutex_unlock(&received.lock);
+        received_unlock();
     }
-    pthread_mutex_lock(&received.lock);
+    received_lock();
     received.stopping = false;
-    pthread_mutex_unlock(&received.lock);
+    received_unlock();
     return left;
 }
 
@@ -338,10 +510,13 @@ void received_fds_forked(void)
     pthread_mutex_init(&received.lock, NULL);
     if (!received.ready)
         return;
-    while (received_take_fd() >= 0)
-        ;
+    memset(received.source, 0, sizeof(received.source));
+    for (i = received.next; i < WORDS; i++) {
+        if (received.waiting[i] != 0)
+            received.waiting[i] = 0;
+    }
     received.next = 0;
-    received.count = received.idle = 0;
+    received.count = received.held = received.idle = 0;
     received.ready = received.stopping = false; /* its condition variable is that of the parent */
     for (i = 0; i < THREADS_MOST; i++)
         received.closer[i].used = false;

@@ -22,9 +22,18 @@ bool received_refuses_never;
 bool received_refuse(int socket, bool refuse)
 {
     const int pass = !refuse;
+    socklen_t bytes = sizeof(int);
+    int is = -1;
 
+    /* read back: a kernel that ignores options that it does not have would refuse nothing */
     return !received_refuses_never &&
-           setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &pass, sizeof(pass)) == 0;
+           setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &pass, sizeof(pass)) == 0 &&
+           getsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &is, &bytes) == 0 && is == pass;
+}
+
+void received_in_order(int socket)
+{
+    (void)setsockopt(socket, SOL_SOCKET, SO_OOBINLINE, &(int){1}, sizeof(int));
 }
 
 static ssize_t received_message(int socket, struct msghdr *header, int flags)
@@ -83,7 +92,7 @@ static int received_consume(int socket, void *buffer, const struct received *rec
     ssize_t n;
 
     if (received->truncated)
-        return received_fd_discard(socket, received->bytes, carried) ? 0 : -EPROTO;
+        return received_fd_discard(socket, received->bytes, carried);
     /* the message holds no last reference: this process has every descriptor of it */
     n = received_message(socket, &header, 0);
     *carried = (header.msg_flags & MSG_CTRUNC) != 0;
@@ -111,6 +120,7 @@ int received_receive(int socket, void *buffer, size_t bytes, struct received *re
     if (n <= 0)
         return (int)n;
     received_take_fds(&header, received);
+    received_fds_inherit(received->fds, received->nfds, socket);
     rc = received_consume(socket, buffer, received, &carried);
     /* where the space ends with a message, the kernel also shows the descriptors of the next one */
     if (rc != 0 || !carried) {
@@ -136,10 +146,15 @@ static bool received_drain(int socket)
 
 static void received_connection_close(int socket)
 {
-    if (!received_fd_discards(socket) && received_drain(socket))
+    if (received_fd_close_after_discard(socket))
+        return;
+    received_in_order(socket);
+    if (received_drain(socket)) {
+        received_fd_set_source(socket, RECEIVED_OWN); /* of the next one that has this number */
         fork_fds_close(socket);
-    else
+    } else {
         received_fd_close_apart(socket);
+    }
 }
 
 void received_socket_close(int socket)

@@ -12,6 +12,9 @@
  *     Where there are no numbers for them, a closing thread receives the message.
  *   - Before a socket is closed it is shut down, so that nothing more can be queued, and read empty.
  *     Where a message carries a descriptor, a closing thread closes the socket.
+ *   - Before the first read of a connection, out-of-band bytes are made part of its stream
+ *     (SO_OOBINLINE): otherwise MSG_PEEK steps over such a byte, and the next read drops it with
+ *     the descriptors that it carries.
  *   - A socket whose peer need not pass descriptors refuses them (SO_PASSRIGHTS, Linux 6.16): the
  *     sender gets EPERM. That is a second lock on the door, and not what the rest relies on.
  */
@@ -31,12 +34,16 @@ struct received {
     int fds[RECEIVED_FDS_MOST]; /* close-on-exec; the caller gives each to received_fd_close() */
 };
 
-/* 0; -errno of recvmsg(2), as -EAGAIN; -EPROTO: descriptors came for which there is no number, and
- * to release them takes long: nothing may be received from this socket any more. */
+/* 0; -errno of recvmsg(2), as -EAGAIN; -ENOMEM: descriptors came for which there is no number, and
+ * no closing thread takes them: they stay in the socket; -EPROTO: such a thread has taken them, and
+ * waits: nothing may be received from this socket any more. */
 int received_receive(int socket, void *buffer, size_t bytes, struct received *received);
 /* Receives what carries no descriptor. Bytes; 0: the end; -errno; -EPROTO: the next bytes carry
  * descriptors; they stay in the socket. */
 ssize_t received_plain(int socket, void *buffer, size_t bytes);
+
+/* Before the first read of a connection: what comes out of band comes in order, with the rest. */
+void received_in_order(int socket);
 
 /* Closes a Unix socket that only this process has, connected or listening. Its peer sees the end at
  * once. Not in the child of a fork: the socket is also the parent's. */

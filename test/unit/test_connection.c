@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "test/lib/lingering.h"
+
 #include "control/connection.h"
 #include "util/fork_fds.h"
 #include "util/clock.h"
@@ -196,6 +198,7 @@ static void test_damaged_streams(void **state)
         int result = 0, i, fds[CONTROL_FDS_MAX] = {0};
         uint64_t gone = 0;
         struct message *m;
+        ssize_t got = 0;
 
         make_pair(&from, &to);
         for (i = 0; i < 3; i++) { /* with more, or fewer, descriptors than announced */
@@ -222,9 +225,11 @@ static void test_damaged_streams(void **state)
         }
         connection_send(from, &gone);
         shutdown(from->fd, SHUT_WR);
-        while (result >= 0 && connection_receive(to, &err) > 0) {
+        while (result >= 0 && (got = connection_receive(to, &err)) != 0) {
+            assert_true(got > 0 || got == -EPROTO || got == -ENOMEM); /* they wait to be closed */
             while ((result = connection_frame(to, &frame, &body, &err)) == 1)
                 connection_consume(to, frame);
+            result = got == -EPROTO ? -EPROTO : result;
         }
         refused += result < 0;
         end_pair(from, to);
@@ -302,6 +307,97 @@ static void test_no_descriptors_left(void **state)
     assert_int_equal(open_descriptors(), before);
 }
 
+/* ---- descriptors that are no memory ---- */
+
+static void send_descriptor(struct connection *from, int fd)
+{
+    uint64_t gone = 0;
+
+    connection_queue(from, message_new(100, NULL, 0, &fd, 1));
+    assert_int_equal(connection_send(from, &gone), 0);
+}
+
+/* As many closes that wait as ranks may have; and of rank 0 more that wait for a thread. */
+static int occupy(int *others, int ranks)
+{
+    int n = 0, i, fd;
+
+    for (i = 0; i < 2 * ranks; i++) {
+        fd = lingering_socket(&others[n++]);
+        received_fd_set_source(fd, RECEIVED_OF_RANK(i / 2));
+        received_fd_close(fd);
+        while (fcntl(fd, F_GETFD) >= 0)
+            usleep(1000);
+    }
+    for (i = 0; i < 70; i++) { /* of rank 0 */
+        fd = fcntl(0, F_DUPFD_CLOEXEC, 0);
+        received_fd_set_source(fd, RECEIVED_OF_RANK(0));
+        received_fd_close(fd);
+    }
+    return n;
+}
+
+/* A rank is cut off for what waits to be closed of its own, and not for what is in use, or waits of others. */
+static void test_descriptors_in_use_do_not_count(void **state)
+{
+    int before = open_descriptors(), others[8], n, i, kept[100];
+    struct connection *from, *to, *from_other, *to_other;
+    const struct wire_frame *frame;
+    struct rlimit limit, less;
+    const void *body;
+
+    (void)state;
+    make_pair(&from, &to);
+    make_pair(&from_other, &to_other);
+    received_fd_set_source(to->fd, RECEIVED_OF_RANK(7));
+    received_fd_set_source(to_other->fd, RECEIVED_OF_RANK(0));
+    n = occupy(others, 4);
+    assert_return_code(getrlimit(RLIMIT_NOFILE, &limit), errno);
+    less = limit;
+    less.rlim_cur = 270;
+    assert_return_code(setrlimit(RLIMIT_NOFILE, &less), errno);
+    assert_true(received_fds_crowded());
+    for (i = 0; i < 100; i++) {
+        send_descriptor(from, from->fd);
+        while (connection_frame(to, &frame, &body, &err) == 0)
+            assert_true(connection_receive(to, &err) > 0);
+        kept[i] = to->fds[0];
+        to->fds[0] = -1;
+        connection_consume(to, frame);
+    }
+    send_descriptor(from_other, from_other->fd);
+    assert_int_equal(connection_receive(to_other, &err), -ENOMEM);
+    for (i = 0; i < 200 && connection_receive(to_other, &err) == -ENOMEM; i++)
+        usleep(10000);
+    assert_int_equal(connection_receive(to_other, &err), -EPROTO);
+    assert_non_null(strstr(err.text, "wait to be closed"));
+    assert_return_code(setrlimit(RLIMIT_NOFILE, &limit), errno);
+    for (i = 0; i < 100; i++)
+        received_fd_close(kept[i]);
+    while (n > 0)
+        close(others[--n]);
+    end_pair(from, to);
+    end_pair(from_other, to_other);
+    assert_int_equal(open_descriptors(), before);
+}
+
+/* They stay in the socket: a connection that has not greeted takes no number of this process. */
+static void test_no_descriptors_before_the_greeting(void **state)
+{
+    int before = open_descriptors();
+    struct connection *from, *to;
+
+    (void)state;
+    make_pair(&from, &to);
+    to->state = CONNECTION_ACCEPTED;
+    send_descriptor(from, from->fd);
+    assert_int_equal(connection_receive(to, &err), -EPROTO);
+    assert_int_equal(to->nfds, 0);
+    assert_int_equal(open_descriptors(), before + 2);
+    end_pair(from, to);
+    assert_int_equal(open_descriptors(), before);
+}
+
 static void test_owned_descriptors_can_be_closed_together(void **state)
 {
     int before = open_descriptors(), fds[50], i;
@@ -329,6 +425,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_damaged_streams),
         cmocka_unit_test(test_more_descriptors_than_allowed),
         cmocka_unit_test(test_no_descriptors_left),
+        cmocka_unit_test(test_descriptors_in_use_do_not_count),
+        cmocka_unit_test(test_no_descriptors_before_the_greeting),
         cmocka_unit_test(test_owned_descriptors_can_be_closed_together),
     };
 

@@ -18,19 +18,60 @@
 #include "util/received_socket.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
 #define QUICK_MS 2000 /* of a call; one that waits takes LINGER_S */
 #define THREADS 8     /* as received_fd.c has at most */
+#define OF_SOURCE 2   /* and of one source */
 
 /* The other ends of the slow descriptors of a test: their waits end when these are closed. */
 static int others[64], n_others;
 
 static int lingering(void) { return lingering_socket(&others[n_others++]); }
+
+static int lingering_of(unsigned source)
+{
+    int fd = lingering();
+
+    received_fd_set_source(fd, source);
+    return fd;
+}
+
+static bool is_closed_soon(int fd)
+{
+    for (int i = 0; i < 100 && fcntl(fd, F_GETFD) >= 0; i++)
+        usleep(10000);
+    return fcntl(fd, F_GETFD) < 0;
+}
+
+/* All closing threads wait: the kernel frees a number before. */
+static void occupy_threads(void)
+{
+    for (int i = 0; i < THREADS; i++) {
+        int fd = lingering_of(RECEIVED_OF_RANK(i / OF_SOURCE));
+
+        received_fd_close(fd);
+        REQUIRE(is_closed_soon(fd));
+    }
+}
+
+static bool no_more_threads;
+
+int pthread_create(pthread_t *t, const pthread_attr_t *attributes, void *(*start)(void *),
+                   void *argument)
+{
+    static int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+    if (real == NULL)
+        *(void **)&real = dlsym(RTLD_NEXT, "pthread_create");
+    return no_more_threads ? EAGAIN : real(t, attributes, start, argument);
+}
 
 static void end_waits(void)
 {
@@ -109,7 +150,7 @@ static void test_no_close_waits(void **state)
 
     (void)state;
     for (i = 0; i < THREADS + 4; i++) {
-        fd = lingering();
+        fd = lingering_of(RECEIVED_OF_RANK(i));
         QUICKLY(received_fd_close(fd));
     }
     for (i = 0; i < 100 && threads() < 1 + THREADS; i++)
@@ -141,6 +182,56 @@ static void test_too_many_are_noticed(void **state)
     assert_return_code(setrlimit(RLIMIT_NOFILE, &limit), errno);
     end_waits();
     assert_false(received_fds_crowded());
+}
+
+/* A source has its threads, and what it may have waiting; neither delays nor counts for another one. */
+static void test_sources_are_apart(void **state)
+{
+    const unsigned one = RECEIVED_OF_RANK(0), other = RECEIVED_OF_RANK(1);
+    int before = descriptors(), pair[2], i, fd = -1;
+
+    (void)state;
+    make_pair(pair);
+    received_fd_set_source(pair[0], one);
+    received_fd_set_source(pair[1], other);
+    for (i = 0; i < OF_SOURCE; i++)
+        received_fd_close(lingering_of(one));
+    for (i = 0; i < 100; i++) {
+        fd = dup(pair[1]);
+        received_fd_set_source(fd, one);
+        received_fd_close(fd);
+    }
+    assert_true(fcntl(fd, F_GETFD) >= 0); /* it waits */
+    assert_int_equal(received_fd_crowds(pair[0]), -EAGAIN);
+    assert_int_equal(received_fd_crowds(pair[1]), 0);
+    for (i = 0; i < 200; i++) {
+        fd = dup(pair[0]);
+        received_fd_set_source(fd, other);
+        received_fd_close(fd);
+        assert_true(is_closed_soon(fd));
+    }
+    assert_int_equal(received_fds_stop(deadline_in_ms(100)), OF_SOURCE);
+    end_waits();
+    assert_int_equal(received_fd_crowds(pair[0]), 0);
+    received_socket_close(pair[0]);
+    received_socket_close(pair[1]);
+    assert_int_equal(descriptors(), before);
+}
+
+/* Where no thread could be started, the next one that examines how many wait starts it. */
+static void test_a_thread_is_started_later(void **state)
+{
+    int fd = dup(0);
+
+    (void)state;
+    fprintf(stderr, "a warning is expected:\n");
+    no_more_threads = true;
+    received_fd_close_apart(fd);
+    no_more_threads = false;
+    assert_int_equal(threads(), 1);
+    assert_false(received_fds_crowded());
+    assert_true(is_closed_soon(fd));
+    end_waits();
 }
 
 /* What a peer has queued, without descriptors: no thread is needed. */
@@ -222,6 +313,63 @@ static void test_as_many_as_a_message_has(void **state)
     assert_int_equal(descriptors(), before);
 }
 
+static int send_out_of_band(int to, int fd)
+{
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } space = {.head = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
+    struct iovec iov = {(char[]){'!'}, 1};
+    struct msghdr header = {.msg_iov = &iov,
+                            .msg_iovlen = 1,
+                            .msg_control = space.bytes,
+                            .msg_controllen = sizeof(space.bytes)};
+
+    memcpy(CMSG_DATA(&space.head), &fd, sizeof(fd));
+    return (int)sendmsg(to, &header, MSG_OOB | MSG_NOSIGNAL);
+}
+
+/* MSG_PEEK steps over a byte that came out of band, and the read after it drops the byte, with its descriptors. */
+static void test_out_of_band(void **state)
+{
+    int before = descriptors(), pair[2], fd, how;
+    struct received r;
+    char buffer[100];
+    ssize_t n = 0;
+
+    (void)state;
+    for (how = 0; how < 3; how++) {
+        make_pair(pair);
+        if (how > 0)
+            received_in_order(pair[0]);
+        assert_int_equal(send(pair[1], "abc", 3, 0), 3);
+        fd = lingering();
+        if (send_out_of_band(pair[1], fd) < 0) { /* a kernel without it */
+            close(pair[0]);
+            end_waits();
+            skip();
+        }
+        close(fd);
+        assert_int_equal(send(pair[1], "def", 3, 0), 3);
+        for (int i = 0; how == 1 && i < 3; i++) {
+            QUICKLY(assert_int_equal(received_receive(pair[0], buffer, sizeof(buffer), &r), 0));
+            assert_true(r.bytes > 0 && r.nfds == (i == 1));
+            if (i == 1)
+                QUICKLY(received_fd_close(r.fds[0]));
+        }
+        if (how == 2) {
+            do
+                QUICKLY(n = received_plain(pair[0], buffer, 1));
+            while (n > 0);
+            assert_int_equal(n, -EPROTO);
+        }
+        QUICKLY(received_socket_close(pair[0]));
+        close(pair[1]);
+        end_waits();
+        assert_int_equal(descriptors(), before);
+    }
+}
+
 /* What is received ends with a message: the descriptors of the next one belong to the next one. */
 static void test_descriptors_stay_with_their_bytes(void **state)
 {
@@ -282,17 +430,74 @@ static void without_numbers(bool waits)
     _exit(0);
 }
 
+/* A thread that takes descriptors out of a socket has the socket until it is done: its number is not given to another file. */
+static void a_number_is_not_reused(void)
+{
+    static const char much[10000];
+    int pair[2], fds[2] = {0, lingering()}, next[2], rc = 0;
+    struct received r;
+    char buffer[sizeof(much)];
+
+    make_pair(pair);
+    make_pair(next);
+    REQUIRE(pass_descriptors(pair[1], much, sizeof(much), fds, 2) == 0);
+    close(fds[1]);
+    REQUIRE(send(next[1], much, 5000, 0) == 5000);
+    received_fd_close(fcntl(0, F_DUPFD_CLOEXEC, 0)); /* a thread is there */
+    REQUIRE(descriptors_leave(1));
+    QUICKLY(rc = received_receive(pair[0], buffer, sizeof(buffer), &r));
+    REQUIRE(rc == -EPROTO);
+    QUICKLY(received_socket_close(pair[0]));
+    if (is_closed_soon(pair[0])) /* not before the thread is done */
+        REQUIRE(dup2(next[0], pair[0]) == pair[0]);
+    close(others[--n_others]);
+    REQUIRE(received_fds_stop(deadline_in_ms(QUICK_MS)) == 0);
+    REQUIRE(recv(next[0], buffer, sizeof(buffer), MSG_DONTWAIT) == 5000);
+    REQUIRE(fcntl(pair[0], F_GETFD) < 0);
+    _exit(0);
+}
+
+/* Without a thread that could take it, a message without numbers stays where it is, and comes later. */
+static void no_thread_has_time(void)
+{
+    int pair[2], fds[2] = {0, 1};
+    struct received r;
+    char buffer[100];
+
+    make_pair(pair);
+    received_fd_set_source(pair[0], RECEIVED_OF_RANK(100));
+    REQUIRE(pass_descriptors(pair[1], "x", 1, fds, 2) == 0);
+    occupy_threads();
+    REQUIRE(descriptors_leave(0));
+    for (int i = 0; i < 3; i++) {
+        int rc = 0;
+
+        QUICKLY(rc = received_receive(pair[0], buffer, sizeof(buffer), &r));
+        REQUIRE(rc == -ENOMEM, "%d", rc);
+    }
+    while (n_others > 0)
+        close(others[--n_others]);
+    for (int i = 0; i < 200 && received_receive(pair[0], buffer, sizeof(buffer), &r) != 0; i++)
+        usleep(10000);
+    REQUIRE(r.bytes == 1 && buffer[0] == 'x');
+    _exit(0);
+}
+
 static void test_without_numbers(void **state)
 {
     int status;
     pid_t child;
 
     (void)state;
-    for (int waits = 0; waits < 2; waits++) {
+    for (int round = 0; round < 4; round++) {
         child = fork();
         if (child == 0) {
             received_fds_forked();
-            without_numbers(waits != 0);
+            if (round == 2)
+                a_number_is_not_reused();
+            if (round == 3)
+                no_thread_has_time();
+            without_numbers(round == 1);
         }
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_int_equal(status, 0);
@@ -348,6 +553,9 @@ int main(void)
         cmocka_unit_test(test_much_memory_is_closed_apart),
         cmocka_unit_test(test_no_close_waits),
         cmocka_unit_test(test_too_many_are_noticed),
+        cmocka_unit_test(test_sources_are_apart),
+        cmocka_unit_test(test_a_thread_is_started_later),
+        cmocka_unit_test(test_out_of_band),
         cmocka_unit_test(test_an_honest_socket_is_closed_in_place),
         cmocka_unit_test(test_a_socket_with_queued_descriptors),
         cmocka_unit_test(test_a_listener_with_queued_descriptors),
