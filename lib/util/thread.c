@@ -3,17 +3,48 @@
 #include "util/thread.h"
 
 #include "util/clock.h"
+#include "util/thread_id.h"
 
 #include <errno.h>
 #include <signal.h>
 
 #define STACK_BYTES (256u << 10)
+#define NUMBERS 16 /* more than the library starts */
+
+/* Of the threads that run; 0: unused. With more of them than entries, some are not found. */
+static _Atomic long thread_numbers[NUMBERS];
+
+static _Atomic long *thread_register(void)
+{
+    long number = thread_id();
+
+    for (int i = 0; i < NUMBERS; i++) {
+        long unused = 0;
+
+        if (atomic_compare_exchange_strong_explicit(&thread_numbers[i], &unused, number,
+                                                    memory_order_relaxed, memory_order_relaxed))
+            return &thread_numbers[i];
+    }
+    return NULL;
+}
+
+bool thread_is_of_library(long number)
+{
+    for (int i = 0; i < NUMBERS; i++) {
+        if (number != 0 && atomic_load_explicit(&thread_numbers[i], memory_order_relaxed) == number)
+            return true;
+    }
+    return false;
+}
 
 static void *thread_main(void *argument)
 {
     struct thread *thread = argument;
+    _Atomic long *number = thread_register();
 
     thread->body(thread->argument);
+    if (number != NULL) /* before the kernel can give it to another thread */
+        atomic_store_explicit(number, 0, memory_order_relaxed);
     pthread_mutex_lock(&thread->lock);
     thread->ended = true;
     pthread_cond_broadcast(&thread->has_ended);

@@ -30,6 +30,8 @@ int thread_start(struct thread *thread, const char *name, void (*body)(void *arg
                  void *argument);
 /* 0; -ETIMEDOUT: it runs on, and can be joined later. */
 int thread_join(struct thread *thread, int64_t deadline);
+/* Whether the thread with this number of the kernel was started by thread_start(), and runs. */
+bool thread_is_of_library(long number);
 static inline void thread_does(struct thread *thread, const char *what)
 {
     atomic_store_explicit(&thread->doing, what, memory_order_relaxed);

@@ -17,10 +17,13 @@
 
 #include <poll.h>
 
-int wire_socket(int peer); /* passed_descriptors_wire.c: the socket of the outgoing connection */
+/* passed_descriptors_wire.c: the socket of the outgoing connection; a frame for it, and its length */
+int wire_socket(int peer);
+size_t wire_make_frame(uint8_t *to, uint32_t type, const void *body, size_t bytes, int nfds);
 
 enum { VICTIM, HOSTILE, HONEST, RANKS };
 enum { TRAFFIC = 1, TO_HOSTILE, UNOPENED, WITH_FD, CLOSED_BY_PEER };
+#define PASS_MS 2000   /* of a call of the byzantine rank: then its own close is the last one */
 #define MOST_MS 3000.0 /* of a call, on a machine that is busy; one that waits takes LINGER_S */
 
 struct mode {
@@ -55,14 +58,70 @@ static int lingering(void)
     return lingering_socket(&other[n++]);
 }
 
+/* Bytes that a thread passes with n times a descriptor, of which it then closes its own. */
+struct passing {
+    int socket, fd, n;
+    size_t bytes;
+    uint8_t what[1024];
+    _Atomic int result; /* 1: not done yet */
+};
+
+static void *passes(void *of)
+{
+    struct passing *p = of;
+    int rc = pass_descriptor(p->socket, p->what, p->bytes, p->fd, p->n);
+
+    if (rc == 0)
+        close(p->fd);
+    atomic_store(&p->result, rc);
+    return NULL;
+}
+
+/* True: the last close is that of the receiver. False: it was faster than this process, whose own close waits now; the thread is
+ * left in it. */
+static bool pass_once(int socket, const void *what, size_t bytes, int n, int *rc)
+{
+    struct passing *p = calloc(1, sizeof(*p));
+    int64_t patience = deadline_in_ms(PASS_MS);
+    pthread_t thread;
+
+    CHECK(NULL, p != NULL && bytes <= sizeof(p->what));
+    *p = (struct passing){.socket = socket, .fd = lingering(), .n = n, .bytes = bytes, .result = 1};
+    memcpy(p->what, what, bytes);
+    CHECK(NULL, pthread_create(&thread, NULL, passes, p) == 0);
+    while (atomic_load(&p->result) == 1 && !deadline_passed(patience))
+        backoff_us(100);
+    *rc = atomic_load(&p->result);
+    if (*rc == 1) {
+        pthread_detach(thread);
+        return false;
+    }
+    pthread_join(thread, NULL);
+    free(p);
+    return true;
+}
+
+/* A descriptor whose last close waits, n times, of which the receiver has the last one. 0, or -errno: it is refused. */
+static int pass_last(int socket, const void *what, size_t bytes, int n)
+{
+    int rc = 1;
+
+    for (int tries = 0; tries < 10; tries++) {
+        if (pass_once(socket, what, bytes, n, &rc))
+            return rc;
+    }
+    CHECK(NULL, rc != 1);
+    return rc;
+}
+
 /* A message to the victim with such a descriptor. */
 static void post_lingering(uint32_t type, const void *body, size_t bytes)
 {
-    int fd = lingering();
+    uint8_t frame[1024];
 
-    CHECK(NULL, control_post(VICTIM, type, body, bytes, &fd, 1) == 0);
-    close(fd);
     CHECK(NULL, control_flush(VICTIM, deadline_in_ms(PATIENCE_MS)) == 0);
+    bytes = wire_make_frame(frame, type, body, bytes, 1);
+    CHECK(NULL, pass_last(wire_socket(VICTIM), frame, bytes, 1) == 0);
 }
 
 /* The mode of events of a pipe of which the byzantine rank is the reader. */
@@ -88,24 +147,18 @@ static void attack_by_messages(void)
 static void attack_by_signal(rch_t writer)
 {
     int64_t patience = deadline_in_ms(PATIENCE_MS);
-    int fd = lingering();
 
     while ((atomic_load(&writer->state) & STATE_EVENT) == 0 && !deadline_passed(patience))
         backoff_us(100);
-    if (pass_descriptor(writer->signal_fd, "", 1, fd, 1) == 0) /* -EPERM: it is refused */
-        close(fd);
+    (void)pass_last(writer->signal_fd, "", 1, 1); /* -EPERM: it is refused */
 }
 
 /* More than a message has, several times; the rest of them is in the socket when it is closed. `socket`: a duplicate, since the
  * victim ends the connection. */
 static void attack_by_frames(int socket)
 {
-    for (int i = 0; i < 3; i++) {
-        int fd = lingering();
-
-        if (pass_descriptor(socket, "x", 1, fd, 253) == 0)
-            close(fd);
-    }
+    for (int i = 0; i < 3; i++)
+        (void)pass_last(socket, "x", 1, 253);
 }
 
 static void hostile_rank(struct board *board)
@@ -182,9 +235,14 @@ static void victim_before(rch_t *to_hostile, rch_t *with_fd)
 
 static void victim_after(rch_t to_hostile, rch_t with_fd)
 {
+    int64_t patience = deadline_in_ms(PATIENCE_MS);
     raddr_t d;
     int rc;
 
+    /* what was passed for its signals is no Unix socket: nothing is sent to it */
+    while ((atomic_load(&to_hostile->state) & STATE_FAILED) == 0 && !deadline_passed(patience))
+        backoff_us(1000);
+    CHECK(to_hostile, to_hostile->failure == -EPROTO);
     do /* the descriptor is readable; what it carries is examined here */
         TIMED(rc = rread_nb(with_fd, &d, NULL));
     while (rc == R_PENDING && !atomic_load(&with_fd->r.acked));

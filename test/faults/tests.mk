@@ -15,6 +15,7 @@ fault_tests = \
 	test/faults/kept_handshakes \
 	test/faults/leaks \
 	test/faults/passed_descriptors \
+	test/faults/closing_threads \
 	test/faults/peer_in_rexit \
 	test/faults/process_exit \
 	test/faults/cleanup_after_kill \
@@ -92,6 +93,7 @@ test_faults_altered_SOURCES = \
 test_faults_leaks_SOURCES = test/faults/leaks.c test/lib/job.c
 test_faults_passed_descriptors_SOURCES = test/faults/passed_descriptors.c test/faults/passed_descriptors_wire.c \
 	test/lib/job.c
+test_faults_closing_threads_SOURCES = test/faults/closing_threads.c test/lib/job.c
 test_faults_process_exit_SOURCES = test/faults/process_exit.c test/lib/job.c
 test_faults_cleanup_after_kill_SOURCES = test/faults/sandbox.c test/faults/cleanup_after_kill.c $(played)
 test_faults_violations_SOURCES = \

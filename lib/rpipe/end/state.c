@@ -34,7 +34,8 @@ void end_signal(struct rch *ch)
 
     /* the message is in the ring already: no cancellation between it and its signal */
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    /* a full buffer is readable already; any other error is that of a descriptor that the peer chose */
+    /* a full buffer is readable already; any other error is that of a socket that the peer chose. It is a Unix socket
+     * (event_request): no lock is awaited that the peer may hold */
     (void)send(ch->signal_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     (void)pthread_setcancelstate(cancel, NULL);
 }

@@ -222,6 +222,8 @@ static int rpipe_job_open_layers(int *rank, int *size, struct error *err)
         rc = control_start(&rpipe_job_hooks, deadline, err);
     if (rc != 0) {
         job_close();
+        if (received_fds_stop(deadline_in_ms(JOIN_MS)) != 0)
+            module_pin(); /* their code */
         return rc;
     }
     btl_address_known(control_address());

@@ -11,6 +11,7 @@
 #include "sync/wait.h"
 #include "util/clock.h"
 #include "util/proc.h"
+#include "util/thread.h"
 #include "util/thread_id.h"
 
 #include <dirent.h>
@@ -58,6 +59,9 @@ static int thread_quiesce_attempt(void *of)
     const struct quiescing *thread = of;
     int64_t now;
 
+    /* it makes no call of a program; and what it waits for may be in the hands of another process */
+    if (thread_is_of_library(thread->tid))
+        return 0;
     if (thread_quiesce_is_outside(thread_quiesce_state_of(thread->tid)))
         return 0;
     now = thread_quiesce_has_run(thread->tid);

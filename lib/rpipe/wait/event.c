@@ -43,16 +43,13 @@ static void event_watch(struct rch *ch, int change)
 
 void event_close(struct rch *ch)
 {
-    bool reader = ch->event_fd >= 0;
-
-    if (reader) {
+    if (ch->event_fd >= 0) {
         received_socket_close(ch->event_fd);
         event_watch(ch, -1);
     }
-    if (reader && ch->signal_fd >= 0)
-        close(ch->signal_fd); /* its own: the writer has a duplicate, and nothing is sent to it */
-    else
-        received_fd_close(ch->signal_fd);
+    /* also that of the reader: where the writer has it in an epoll set, and no descriptor any more, the last close waits for a
+     * lock of that set */
+    received_fd_close(ch->signal_fd);
     ch->event_fd = ch->signal_fd = -1;
 }
 
@@ -108,6 +105,9 @@ static int event_fd_attempt(struct rch *ch, void *arguments)
     ch->event_fd = pair[0];
     ch->signal_fd = pair[1];
     ch->event_plain = received_refuse(pair[0], true);
+    received_in_order(pair[0]);
+    received_fd_set_source(pair[0], RECEIVED_OF_RANK(ch->peer));
+    received_fd_set_source(pair[1], RECEIVED_OF_RANK(ch->peer));
     end_signal(ch); /* readable until the writer has acknowledged */
     atomic_fetch_or_explicit(&ch->state, STATE_EVENT, memory_order_acq_rel);
     event_watch(ch, +1);

@@ -10,6 +10,7 @@
 #include "util/received_fd.h"
 
 #include <linux/membarrier.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -24,12 +25,30 @@ int event_post_request(struct rch *ch)
 
 /* ---- the writer ---- */
 
+/* send(2) to such a socket, with MSG_DONTWAIT, waits for no lock that another process may hold; to one of TCP it may. */
+static bool event_is_signal(int fd)
+{
+    int domain = 0, type = 0;
+    socklen_t bytes = sizeof(int);
+
+    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0 &&
+           getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0 && domain == AF_UNIX &&
+           type == SOCK_STREAM;
+}
+
 void event_request(struct rch *ch, int fd)
 {
     if (fd < 0 && ch->path->wakes)
         return; /* the reader's descriptor stays readable, which is allowed */
     if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_EVENT) != 0) {
         received_fd_close(fd); /* a second request */
+        return;
+    }
+    if (fd >= 0 && !event_is_signal(fd)) {
+        received_fd_close(fd);
+        end_fail_locked(ch, -EPROTO,
+                        "rank %d passed a descriptor for the signals of rfd that is no Unix socket",
+                        ch->peer);
         return;
     }
     ch->signal_fd = fd;
