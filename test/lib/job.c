@@ -42,7 +42,7 @@ void job_prepare(struct job *job, int size)
         perror("the board");
         exit(99);
     }
-    snprintf(job->port, sizeof(job->port), "%d", free_port());
+    snprintf(job->port, sizeof(job->port), "%d", port_hold(&job->port_held));
     snprintf(job->secret, sizeof(job->secret), "faults-%d-%u", (int)getpid(), ++count);
 }
 
@@ -61,6 +61,7 @@ void job_start_one(struct job *job, int rank, rank_function f, const void *argum
         atomic_store(&check_failures, 0);
         check_rank = rank;
         check_end = NULL;
+        close(job->port_held);
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that is ended leaves no process behind */
         if (getppid() != parent)
             _exit(99);
@@ -151,6 +152,7 @@ void job_finish(struct job *job)
         reap(job, rank, 0);
     }
     munmap(job->board, sizeof(*job->board));
+    close(job->port_held);
 }
 
 /* ---- in a rank ---- */
