@@ -61,6 +61,7 @@ unit_tests = \
 	test/unit/test_received_fd \
 	test/unit/test_report \
 	test/unit/test_scatter \
+	test/unit/test_segment \
 	test/unit/test_send \
 	test/unit/test_sizes \
 	test/unit/test_shadow \
@@ -124,6 +125,9 @@ test_unit_test_errors_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_holding_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_strings_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_received_fd_LDADD = lib/libutil.la $(CMOCKA_LIBS)
+test_unit_test_segment_SOURCES = test/unit/test_segment.c lib/btl/shm/segment.c
+test_unit_test_segment_CPPFLAGS = $(AM_CPPFLAGS)
+test_unit_test_segment_LDADD = lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_slab_LDADD = lib/libslab.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_tag_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_thread_errors_LDADD = $(public) $(CMOCKA_LIBS)

@@ -277,6 +277,17 @@ fail_file:
     return rc;
 }
 
+/* A mapping of a file of huge pages begins at one of them: EINVAL elsewhere. */
+static bool segment_maps_small_pages(int fd, size_t page)
+{
+    void *second = mmap(NULL, page, PROT_NONE, MAP_SHARED, fd, (off_t)page);
+
+    if (second == MAP_FAILED)
+        return false;
+    munmap(second, page);
+    return true;
+}
+
 /* The size of the pages of a file of memory. The block size of other than hugetlb is no page: with
  * transparent huge pages it is that of a huge one. */
 static size_t segment_page_bytes(int fd, const struct stat *st, bool *huge)
@@ -284,8 +295,10 @@ static size_t segment_page_bytes(int fd, const struct stat *st, bool *huge)
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     struct statfs fs;
 
-    *huge = fstatfs(fd, &fs) == 0 ? fs.f_type == HUGETLBFS_MAGIC
-                                  : (size_t)st->st_blksize > page; /* it may be; so it is one */
+    if (fstatfs(fd, &fs) == 0)
+        *huge = fs.f_type == HUGETLBFS_MAGIC;
+    else /* refused, by seccomp for example */
+        *huge = (size_t)st->st_blksize > page && !segment_maps_small_pages(fd, page);
     return *huge ? (size_t)st->st_blksize : page;
 }
 
