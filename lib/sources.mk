@@ -30,7 +30,9 @@ lib_libutil_la_SOURCES = \
 	lib/util/membarrier.c \
 	lib/util/membarrier.h \
 	lib/util/module.c \
+	lib/util/overcommit.c \
 	lib/util/module.h \
+	lib/util/overcommit.h \
 	lib/util/proc.h \
 	lib/util/received_fd.c \
 	lib/util/received_fd.h \

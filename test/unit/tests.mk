@@ -36,6 +36,7 @@ unit_tests = \
 	test/unit/test_index_deep \
 	test/unit/test_init \
 	test/unit/test_job \
+	test/unit/test_overcommit \
 	test/unit/test_path_failure \
 	test/unit/test_modes \
 	test/unit/test_next_fit \

@@ -27,6 +27,7 @@
 #include "sync/wait.h"
 #include "util/log.h"
 #include "util/module.h"
+#include "util/overcommit.h"
 #include "util/received_fd.h"
 #include "util/settings.h"
 #include "util/failpoint.h"
@@ -185,6 +186,10 @@ static void rpipe_job_log_choices(int rank, int size)
              "settings: %s",
              rank, size, control_local_ranks(), job_name(), backends,
              *address != '\0' ? address : "none", *settings != '\0' ? settings : "all default");
+    if (overcommit_is_strict())
+        log_info(
+            "vm.overcommit_memory is 2: when this machine has no memory left to commit, a "
+            "byzantine rank of this host can end this process by SIGBUS (rmalloc(7), CAVEATS)");
 }
 
 static int rpipe_job_open_layers(int *rank, int *size, struct error *err)
