@@ -73,9 +73,10 @@ static bool frame_begin(struct frame *f)
     return begun;
 }
 
-/* What the victim has printed, but for the log of its library. */
+/* What the victim has printed, but for the log of its library, unless there is ALTERED_LOG. */
 static void show_log(void)
 {
+    const bool all = getenv("ALTERED_LOG") != NULL;
     FILE *f = fdopen(dup(stage->log), "r");
     char line[2000];
 
@@ -83,7 +84,7 @@ static void show_log(void)
         return;
     rewind(f);
     while (fgets(line, sizeof(line), f) != NULL)
-        if (strncmp(line, "rmalloc[", 8) != 0)
+        if (all || strncmp(line, "rmalloc[", 8) != 0)
             fputs(line, stderr);
     fclose(f);
 }
@@ -91,7 +92,7 @@ static void show_log(void)
 /* After the end of the ranks. `failures`: before. */
 static void frame_close(struct frame *f, int failures)
 {
-    if (check_failures > failures)
+    if (check_failures > failures || getenv("ALTERED_LOG") != NULL)
         show_log();
     close(stage->log);
     job_finish(&f->job);

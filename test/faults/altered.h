@@ -120,14 +120,19 @@ int case_close(const struct altered_case *c, rch_t ch);
 void time_start(void); /* in each rank */
 void time_stop(void);
 int deadline_of_calls(void); /* ms: ALTERED_DEADLINE_MS */
-/* A call that began at `since` is through. */
-void time_check(const char *call, double since, int deadline_ms);
+struct begun {
+    double at;
+    int64_t unscheduled_us; /* of this thread, up to then */
+};
+struct begun time_begin(void);
+/* A call that began then is through. */
+void time_check(const char *call, struct begun begun, int deadline_ms);
 /* rc = CALL, which has a deadline of so many ms. */
 #define TIMED(rc, deadline_ms, call)                                                               \
     do {                                                                                           \
-        double since_ = now_ms();                                                                  \
+        struct begun begun_ = time_begin();                                                        \
         (rc) = (call);                                                                             \
-        time_check(#call, since_, (deadline_ms));                                                  \
+        time_check(#call, begun_, (deadline_ms));                                                  \
     } while (0)
 
 /* ---- the ranks ---- */

@@ -6,9 +6,11 @@
 #include "altered.h"
 #include "peer_codes.h"
 
+#include "control/wire.h"
 #include "rpipe/end/rch.h"
 #include "rpipe/grow/grow.h"
 #include "test/lib/cells.h"
+#include "util/settings.h"
 
 #define MESSAGES 3 /* before the attack */
 #define CALLS 20   /* of a writer */
@@ -18,8 +20,9 @@ static const size_t sizes[MESSAGES] = {20, 400, 900};
 struct use {
     const struct altered_case *c;
     rch_t ch;
-    raddr_t kept;   /* a message of the victim since before the attack */
-    bool own_heap;  /* no other pipe has this heap, and the byzantine rank does not store to it */
+    raddr_t kept; /* a message of the victim since before the attack */
+    bool
+        own_heap; /* no other pipe, nor segment, has this heap, and the byzantine rank does not store to it */
     bool waited;    /* a call has reached its deadline: no further call waits */
     int failed;     /* calls */
     uint64_t bytes; /* that were read: so that they are */
@@ -157,8 +160,22 @@ static void use_cells(struct use *u)
     (void)CALL(u, true, rcells_flush(cells_at(u->ch)));
 }
 
+/* Messages of the control network, whose chunks and acknowledgements were altered. */
+static void use_network(struct use *u)
+{
+    const int peer = atomic_load(&stage->byzantine);
+    unsigned char buffer[8];
+
+    for (int i = 0; i < 2; i++) {
+        (void)CALL(u, true, network_recv(peer, buffer, sizeof(buffer)));
+        (void)CALL(u, true, network_send(peer, buffer, sizeof(buffer)));
+    }
+}
+
 static void use_end(struct use *u)
 {
+    if (u->c->target->type == WIRE_CHUNK || u->c->target->type == WIRE_ACK)
+        use_network(u);
     if (u->c->target->cells)
         use_cells(u);
     else if (u->c->way.byzantine_writes)
@@ -231,8 +248,9 @@ static void forged_use(const struct altered_case *c, rch_t ch)
 static void play(const struct altered_case *c, uint64_t serial)
 {
     const bool forged = c->target->place == IN_HANDSHAKE, early = c->way.op == RPIPE_PUT;
-    struct use u = {
-        .c = c, .kept = ADDR_NULL, .own_heap = !forged && c->target->place != AT_PAYLOAD};
+    struct use u = {.c = c,
+                    .kept = ADDR_NULL,
+                    .own_heap = !forged && !c->target->grows && c->target->place != AT_PAYLOAD};
     rch_t other = NULL;
     bool ready;
 
@@ -261,6 +279,17 @@ static void play(const struct altered_case *c, uint64_t serial)
         printf("\n"); /* it is used */
 }
 
+/* The deadline of calls that have none of their own; no other thread is in a call. */
+static void set_deadline(int ms)
+{
+    struct error err = {""};
+    char text[16];
+
+    (void)snprintf(text, sizeof(text), "%d", ms);
+    setenv("RPIPE_TIMEOUT_MS", text, 1);
+    CHECK(NULL, settings_load(&err) == 0);
+}
+
 int victim_main(void)
 {
     uint64_t last = 0, serial;
@@ -269,6 +298,7 @@ int victim_main(void)
     setenv("RPIPE_ATOMICS", "service", 1);
     (void)dup2(stage->log, STDERR_FILENO); /* "cannot join" is expected, once in most cases */
     CHECK(NULL, rinit(NULL, NULL) == 0);
+    set_deadline(deadline_of_calls());
     time_start();
     honest_start(VICTIM);
     rank_reached(stage->board, VICTIM, 1);
@@ -282,6 +312,7 @@ int victim_main(void)
         stage_reached(VICTIM, serial, STEP_DONE);
     }
     honest_end();
+    set_deadline(PATIENCE_MS / 4);
     TIMED(rc, PATIENCE_MS / 4, rexit());
     CHECK(NULL, rc == 0);
     time_stop();

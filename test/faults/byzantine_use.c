@@ -4,6 +4,7 @@
  * manual specifies, and nothing else.
  */
 #include "byzantine.h"
+#include "peer_codes.h"
 #include "test/lib/group.h"
 #include "test/lib/counts.h"
 #include <rinfo.h>
@@ -14,19 +15,7 @@
 
 /* ---- what calls may give ---- */
 
-bool victim_may_get(int rc)
-{
-    /* -EUCLEAN: it writes behind a message of a victim with RMALLOC_DEBUG=1 */
-    static const int codes[] = {0,           R_EOF,    -EPROTO,  -ETIMEDOUT, -EPIPE,
-                                -ECONNRESET, -ENOBUFS, -ENOMEM,  -ENOSPC,    -EMSGSIZE,
-                                -EAGAIN,     -EIO,     -ENOTSUP, -EUCLEAN};
-    size_t i;
-
-    for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
-        if (codes[i] == rc)
-            return true;
-    return false;
-}
+bool victim_may_get(int rc) { return peer_may_cause(rc); }
 
 static struct board *counts;
 static int refused; /* by this end, or object */
@@ -41,8 +30,7 @@ static void check_error_message(const char *error_message, const char *call, int
         return;
     refused++;
     atomic_fetch_add(BOARD_REFUSED(counts), 1);
-    EXPECT(strlen(error_message) > 30 && strpbrk(error_message, "\033\n\r") == NULL,
-           "%s: the error message is \"%s\"", call, error_message);
+    EXPECT(peer_explained(error_message), "%s: the error message is \"%s\"", call, error_message);
 }
 
 static void judge(rch_t ch, const char *call, int rc, bool waits)

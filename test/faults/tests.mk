@@ -73,6 +73,7 @@ test_faults_byzantine_SOURCES = \
 	test/faults/byzantine_use.c \
 	test/faults/byzantine_victim.c \
 	test/faults/byzantine_wire.c \
+	test/faults/peer_codes.h \
 	test/lib/job.c \
 	test/faults/random_am.h
 test_faults_altered_SOURCES = \
