@@ -163,7 +163,7 @@ static double solve(row_t *u[2], void (*exchange)(row_t *), double *seconds)
 int main(int argc, char **argv)
 {
     const bool first = argc == 2 && strcmp(argv[1], "-first") == 0;
-    row_t *a[2], *b[2];
+    row_t *a[2] = {NULL, NULL}, *b[2] = {NULL, NULL};
     double residual, seconds[2];
 
     if (!first)

@@ -333,6 +333,7 @@ int main(int argc, char **argv)
     }
     if (option.summary > 0 && (m.summary = trace_summary_new()) == NULL) {
         fprintf(stderr, "rmalloc_trace: not enough memory for a summary\n");
+        fclose(m.to);
         return 1;
     }
     status = merge_all(names, &m);

@@ -228,7 +228,7 @@ static void received_do_close(struct thread *self, int fd)
 
 static bool received_discard_bytes(int socket, size_t bytes)
 {
-    char buffer[4096];
+    char buffer[4096] = {0};
     bool carried = false;
     ssize_t n = 1;
 

@@ -69,9 +69,12 @@ static size_t cases, room;
 static void add(struct altered_case c)
 {
     if (cases == room) {
+        struct altered_case *more;
+
         room = room == 0 ? 4096 : 2 * room;
-        made = realloc(made, room * sizeof(*made));
-        REQUIRE(made != NULL);
+        more = realloc(made, room * sizeof(*made));
+        REQUIRE(more != NULL);
+        made = more;
     }
     made[cases++] = c;
 }

@@ -68,8 +68,8 @@ static void look_at(struct use *u, raddr_t d, size_t size)
 
 static void read_and_free(struct use *u, bool waits)
 {
-    raddr_t d;
-    size_t size;
+    raddr_t d = ADDR_NULL;
+    size_t size = 0;
 
     if (waits ? !CALL(u, true, rread(u->ch, &d, &size))
               : !CALL(u, false, rread_nb(u->ch, &d, &size)))

@@ -42,7 +42,7 @@ struct board {
 struct job {
     int size;
     char port[8], secret[40];
-    int port_held; /* the socket that keeps the port for rank 0 */
+    int port_held;         /* the socket that keeps the port for rank 0 */
     pid_t pid[RANKS_MOST]; /* 0: has ended and been waited for */
     int status[RANKS_MOST];
     int sent[RANKS_MOST]; /* the last signal of job_kill */

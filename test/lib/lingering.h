@@ -65,7 +65,7 @@ static inline int pass_descriptors(int to, const void *what, size_t bytes, const
 /* With n times this one. */
 static inline int pass_descriptor(int to, const void *what, size_t bytes, int fd, int n)
 {
-    int fds[253];
+    int fds[253] = {fd};
 
     for (int i = 0; i < n; i++)
         fds[i] = fd;

@@ -134,7 +134,7 @@ static void test_many_lives(void **state)
 
     for (size_t i = 0; i < 2; i++) {
         struct held h;
-        raddr_t first, d;
+        raddr_t first, d = ADDR_NULL;
 
         pair_open(&p, op_of(state), HEAP);
         first = pair_alloc(&p, some[i], 1);
