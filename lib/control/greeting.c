@@ -187,7 +187,7 @@ static void greeting_welcome_peer(struct connection *c, struct peer *p)
 {
     if (p->in != NULL) { /* it closed an earlier one, the end of which has not been read yet */
         state_drop(p->in);
-        p->exiting_sent = false; /* it may have been queued there; a second one has no effect */
+        peer_exiting_lost(p);
     }
     p->in = c;
     c->peer = peer_number(p);

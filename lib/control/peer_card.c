@@ -72,7 +72,8 @@ static int peer_card_keep(struct peer *p, const struct card *card)
     if (copy != NULL)
         *copy = *card;
     pthread_mutex_lock(&control.lock);
-    p->facts = facts;
+    if (!p->facts.known)
+        p->facts = facts; /* of the card that is kept */
     if (p->card == NULL && atomic_load_explicit(&p->state, memory_order_relaxed) == 0) {
         p->card = copy;
         copy = NULL;
@@ -92,6 +93,15 @@ static const struct card *peer_card_kept(struct peer *p)
     return card;
 }
 
+/* The bootstrap is not asked for the card of a peer that is gone: 0, or -ENOENT and a message. */
+static int peer_card_refused(struct peer *p, struct error *err)
+{
+    if (atomic_load_explicit(&p->state, memory_order_relaxed) == 0)
+        return 0;
+    return error_set(err, -ENOENT, "%s was lost, or had left, before",
+                     control_peer_name(peer_number(p)));
+}
+
 /* On any thread. 0 or -errno and a message. */
 static int peer_card_facts(struct peer *p, struct card_facts *facts, struct error *err)
 {
@@ -103,11 +113,15 @@ static int peer_card_facts(struct peer *p, struct card_facts *facts, struct erro
     pthread_mutex_unlock(&control.lock);
     if (facts->known)
         return 0;
+    if ((result = peer_card_refused(p, err)) != 0)
+        return result;
     result = peer_card_fetch(peer_number(p), &card, deadline_in_ms(CARD_MS), err);
     if (result != 0)
         return result;
     (void)peer_card_keep(p, &card); /* without memory the facts alone */
-    *facts = peer_card_facts_of(&card);
+    pthread_mutex_lock(&control.lock);
+    *facts = p->facts;
+    pthread_mutex_unlock(&control.lock);
     return 0;
 }
 
@@ -123,9 +137,8 @@ const struct card *peer_card(int peer, int64_t deadline, struct error *err)
         return kept;
     if (p == NULL)
         result = error_set(err, -ENOENT, "there is no %s", control_peer_name(peer));
-    else if (atomic_load_explicit(&p->state, memory_order_relaxed) != 0)
-        result =
-            error_set(err, -ENOENT, "%s was lost, or had left, before", control_peer_name(peer));
+    else
+        result = peer_card_refused(p, err);
     if (result == 0)
         result = peer_card_fetch(peer, &card, deadline, err);
     if (result == 0 && (result = peer_card_keep(p, &card)) != 0)

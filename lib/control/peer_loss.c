@@ -3,6 +3,7 @@
 #include "control/peer_loss.h"
 
 #include "control/peer_end.h"
+#include "control/peer_send.h"
 #include "control/state.h"
 #include "util/clock.h"
 
@@ -79,7 +80,7 @@ void peer_lost(struct connection *c, const char *reason)
         /* it closed a connection that it had not used: it will connect again, or its end is
          * noticed elsewhere */
         p->in = NULL;
-        p->exiting_sent = false; /* as in greeting_welcome_peer */
+        peer_exiting_lost(p);
         state_drop(c);
     }
 }

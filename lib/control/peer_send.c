@@ -64,14 +64,22 @@ void peer_write(struct connection *c)
     }
 }
 
-bool peer_send_last(struct peer *p, enum wire_type type)
+/* Whether a message waits for a connection to this peer, or is being sent. */
+static bool peer_has_queue(struct peer *p)
 {
-    struct message *m;
     bool waiting;
 
     pthread_mutex_lock(&control.lock);
     waiting = !list_empty(&p->queue);
     pthread_mutex_unlock(&control.lock);
+    return waiting;
+}
+
+bool peer_send_last(struct peer *p, enum wire_type type)
+{
+    const bool waiting = peer_has_queue(p);
+    struct message *m;
+
     if (p->out == NULL && p->in == NULL && !waiting)
         return false;
     m = message_new(type, NULL, 0, NULL, 0);
@@ -94,12 +102,21 @@ bool peer_send_last(struct peer *p, enum wire_type type)
 
 void peer_send_exiting(struct peer *p)
 {
-    if (p->exiting_sent || (p->features & CONTROL_FEATURE_EXITING) == 0 ||
+    if (p->exiting_sent != EXITING_NOT || (p->features & CONTROL_FEATURE_EXITING) == 0 ||
         atomic_load_explicit(&p->state, memory_order_relaxed) != 0)
         return;
-    /* without a connection: when it greets again; without memory: its FIN follows */
-    p->exiting_sent = peer_send_last(p, WIRE_EXITING);
+    /* before: a write that fails ends the connection, and takes it back (peer_exiting_lost) */
+    p->exiting_sent = p->out == NULL && !peer_has_queue(p) ? EXITING_ON_IN : EXITING_QUEUED;
+    if (!peer_send_last(p, WIRE_EXITING))
+        p->exiting_sent =
+            EXITING_NOT; /* no connection: when it greets again; no memory: FIN follows */
     RPIPE_FAILPOINT("rexit: EXITING queued");
+}
+
+void peer_exiting_lost(struct peer *p)
+{
+    if (p->exiting_sent == EXITING_ON_IN)
+        p->exiting_sent = EXITING_NOT;
 }
 
 /*

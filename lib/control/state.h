@@ -56,6 +56,9 @@ struct card_facts {
     uint32_t backends;
 };
 
+/* Where WIRE_EXITING for a peer is. What was queued on the peer's own connection is lost with it. */
+enum exiting_sent { EXITING_NOT, EXITING_QUEUED, EXITING_ON_IN };
+
 struct peer {
     /* L: messages that have been posted; the service thread moves them to out->outbox */
     struct link queue;
@@ -90,8 +93,8 @@ struct peer {
     unsigned attempts;  /* S: of this rank itself: to deliver the first message of its queue */
     int version;        /* S: of the control network, that both use; 0: not greeted yet */
     uint64_t features;  /* S: that both have */
-    bool exiting_sent;  /* S: WIRE_EXITING is queued for it */
-    int64_t card_deadline; /* S: until then the peer may have no card */
+    enum exiting_sent exiting_sent; /* S: WIRE_EXITING is queued for it */
+    int64_t card_deadline;          /* S: until then the peer may have no card */
 };
 
 struct control {

@@ -231,7 +231,7 @@ static uint16_t next_frame(int fd)
     return frame.type;
 }
 
-static int greet(const struct card *card)
+static int say_hello(const struct card *card)
 {
     const struct timeval limit = {.tv_sec = 10};
     struct greeting g = good_greeting(card, 1);
@@ -240,11 +240,21 @@ static int greet(const struct card *card)
     REQUIRE(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) == 0);
     g.hello.features = CONTROL_FEATURE_EXITING;
     send_bytes(fd, &g, sizeof(g));
+    return fd;
+}
+
+static int greet(const struct card *card)
+{
+    int fd = say_hello(card);
+
     REQUIRE(next_frame(fd) == WIRE_WELCOME);
     return fd;
 }
 
-/* Rank 0 has no connection of its own to rank 1, which gives up one that it has not used, and makes another one. */
+/*
+ * Rank 0 has no connection of its own to rank 1, which gives up one that it has not used, and makes another one; also one that it
+ * gives up before it is welcome, so that EXITING behind the WELCOME is refused.
+ */
 static void exiting_is_sent_again(int rank, int size)
 {
     const struct wire_frame exiting = {
@@ -261,6 +271,10 @@ static void exiting_is_sent_again(int rank, int size)
         own_card(0, &card);
         first = greet(&card);
         REQUIRE(next_frame(first) == WIRE_EXITING);
+        second = greet(&card);
+        REQUIRE(next_frame(second) == WIRE_EXITING);
+        for (int i = 0; i < 10; i++)
+            close(say_hello(&card));
         second = greet(&card);
         REQUIRE(next_frame(second) == WIRE_EXITING);
         send_bytes(second, &exiting, sizeof(exiting));
