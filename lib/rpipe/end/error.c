@@ -54,13 +54,19 @@ void error_drop(struct rch *ch)
     pthread_mutex_unlock(&error_lock);
 }
 
+/* Where a text is copied to: those of several ends may be in one line of the program. */
+static char *error_text_next(void)
+{
+    static _Thread_local char texts[COPIES][LAST_ERROR_BYTES];
+    static _Thread_local unsigned which;
+
+    return texts[which++ % COPIES];
+}
+
 /* The text of an end may change, or be freed, at any time: any thread may call rerror. */
 static const char *error_copy(const struct rch *ch)
 {
-    /* those of several ends may be in one line of the program */
-    static _Thread_local char texts[COPIES][LAST_ERROR_BYTES];
-    static _Thread_local unsigned which;
-    char *text = texts[which++ % COPIES];
+    char *text = error_text_next();
 
     pthread_mutex_lock(&error_lock);
     snprintf(text, LAST_ERROR_BYTES, "%s",
@@ -97,17 +103,14 @@ int call_error(struct rch *ch, int code, const char *format, ...)
 /* The message where the last failure was that of a call on an end that is closed, or outside of its job; else NULL. */
 static const char *error_of_gone(const struct rch *ch)
 {
-    static _Thread_local char texts[2]
-                                   [96]; /* those of two ends may be in one line of the program */
-    static _Thread_local unsigned which;
     uint32_t state = atomic_load_explicit(&ch->state, memory_order_relaxed);
     const char *call = atomic_load_explicit(&ch->gone_call, memory_order_relaxed);
     char *text;
 
     if (call == NULL || (state & (STATE_CLOSED | STATE_FORKED | STATE_EXITING)) == 0)
         return NULL;
-    text = texts[which++ % 2];
-    snprintf(text, sizeof(texts[0]), "%s: %s", call,
+    text = error_text_next();
+    snprintf(text, LAST_ERROR_BYTES, "%s: %s", call,
              (state & STATE_FORKED) != 0   ? "the pipe belongs to the parent process of this one"
              : (state & STATE_CLOSED) != 0 ? "the pipe has been closed"
                                            : "this process has left the job of this pipe (rexit)");
