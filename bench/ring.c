@@ -166,6 +166,7 @@ int main(int argc, char **argv)
         perror("ring: mmap");
         return 1;
     }
+    pin(cpu[1]); /* the child inherits it, and neither waits for one that could not be bound */
     child = fork();
     if (child < 0) {
         perror("ring: fork");
@@ -174,7 +175,8 @@ int main(int argc, char **argv)
     writer = child != 0;
     if (!writer && (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != first))
         _exit(1);
-    pin(cpu[writer ? 0 : 1]);
+    if (writer)
+        pin(cpu[0]);
     play(ring, writer, rounds, n, slots, one, four);
     if (!writer)
         _exit(0);

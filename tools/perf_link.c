@@ -179,8 +179,11 @@ PERF_INLINE bool try_receive(struct perf_link *link, long received, enum perf_mo
         return false;
     if (code != 0)
         perf_fail(link->in, link->copy ? "rrecv" : "rread_nb", code);
-    perf_read_message(link, link->copy ? perf_received(link) : rmem(link->in, d), size,
-                      (uint64_t)received, mode);
+    perf_read_message(link,
+                      link->copy               ? perf_received(link)
+                      : mode == PERF_HAND_OVER ? NULL
+                                               : rmem(link->in, d),
+                      size, (uint64_t)received, mode);
     if (link->copy)
         return true;
     code = rfree(link->in, d);

@@ -285,6 +285,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         o->queue = number(arg, 0, 1 << 24, "--queue", state);
         return 0;
     case ARGP_KEY_END:
+        if (o->heap > 0 && o->bound > 0)
+            argp_error(state, "--heap and --bound are two ways to give the size of the heap");
         if (o->algorithm > RMALLOC_NEXT_FIT && o->sync == RPIPE_SYNC_BLOCKS && o->sync_name != NULL)
             argp_error(state, "--sync is blocks, which only --algorithm next can use; set --sync "
                               "tags or channel");

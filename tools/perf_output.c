@@ -42,6 +42,7 @@ static double bytes_per_second(const struct perf_result *r)
 
 static const char *const access_names[] = {
     [PERF_HAND_OVER] = "none", [PERF_WORD] = "word", [PERF_TOUCH] = "all"};
+static const char *const call_names[] = {"rmalloc rwrite rread rfree", "rsend rrecv"};
 static const char *const touched[] = {
     [PERF_HAND_OVER] =
         "Payload is NOT touched: it is only handed over (--touch: filled and summed).",
@@ -145,7 +146,7 @@ static void csv_begin(void)
            "bytes_per_s,messages_"
            "per_s,"
            "min_us,p50_us,p90_us,p99_us,p999_us,max_us,backend,work_requests,doorbells,signaled,"
-           "inlined,credit_reads\n");
+           "inlined,credit_reads,access,calls,heap_bytes\n");
 }
 
 static void csv_result(const struct perf_options *o, const struct perf_result *r)
@@ -159,8 +160,9 @@ static void csv_result(const struct perf_options *o, const struct perf_result *r
                r->p99 / 1e3, r->p999 / 1e3, r->max / 1e3);
     else
         printf(",,,,,");
-    printf(",%s,%.4f,%.4f,%.4f,%.4f,%.4f\n", r->counts.backend, r->counts.work_requests,
-           r->counts.doorbells, r->counts.signaled, r->counts.inlined, r->counts.credit_reads);
+    printf(",%s,%.4f,%.4f,%.4f,%.4f,%.4f,%s,%s,%zu\n", r->counts.backend, r->counts.work_requests,
+           r->counts.doorbells, r->counts.signaled, r->counts.inlined, r->counts.credit_reads,
+           access_names[o->touch], call_names[o->copy], o->heap);
 }
 
 /* ---- JSON ---- */
@@ -169,12 +171,12 @@ static void json_begin(const struct perf_options *o)
 {
     printf("{\"tool\": \"rmalloc_perf\", \"version\": \"%s\", \"processors\": %ld, \"wait\": "
            "\"%s\", \"touched\": %s, \"access\": \"%s\", \"calls\": \"%s\", "
+           "\"heap_bytes\": %zu, "
            "\"rounds\": %d, \"slots\": %ld, \"sync\": \"%s\", \"algorithm\": \"%s\", \"clock_ns\": "
            "%.1f,\n \"results\": [",
            rinfo_version(), sysconf(_SC_NPROCESSORS_ONLN), perf_setting("RPIPE_WAIT"),
-           o->touch == PERF_TOUCH ? "true" : "false", access_names[o->touch],
-           o->copy ? "rsend rrecv" : "rmalloc rwrite rread rfree", o->rounds, o->slots,
-           o->sync_name != NULL ? o->sync_name : "blocks",
+           o->touch == PERF_TOUCH ? "true" : "false", access_names[o->touch], call_names[o->copy],
+           o->heap, o->rounds, o->slots, o->sync_name != NULL ? o->sync_name : "blocks",
            o->algorithm_name != NULL ? o->algorithm_name : "next", perf_clock_cost());
 }
 

@@ -61,7 +61,7 @@ static FORCE_INLINE uint64_t slot_word_inline(size_t bytes)
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     return SLOT_INLINE + ((uint64_t)bytes << 8);
 #else
-    return ((uint64_t)SLOT_INLINE << 8) + bytes << 48;
+    return (uint64_t)SLOT_INLINE << 56 | (uint64_t)bytes << 48;
 #endif
 }
 

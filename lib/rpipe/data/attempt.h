@@ -41,14 +41,14 @@ int write_unalloc(struct rch *ch, struct rdesc *d);
 /* rmalloc_nb and rwrite_nb of a message of the heap that the user does not get, at an end that was WRITER_READY. NULL: not now. */
 struct rdesc *write_own_alloc(struct rch *ch, size_t size) NOINLINE;
 int write_own(struct rch *ch, struct rdesc *d);
-/* After a message of a fast path: event mode, or a watermark. */
+/* After a message of a fast path: the reader sleeps, or is in event mode, a fence is needed, or a watermark is reached. 0. */
 int write_after(struct rch *ch) NOINLINE;
 /* rflush, and the same for an end with cells (side 0): everything that was requested is complete. */
 int end_flush(struct rch *ch, const char *name, enum side side);
 
 /* ---- read.c ---- */
 
-/* After a message of a fast path. */
+/* After a message of a fast path: the writer sleeps, or a fence is needed. 0. */
 int read_after(struct rch *ch) NOINLINE;
 
 struct read_arguments {

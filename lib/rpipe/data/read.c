@@ -294,7 +294,7 @@ static FORCE_INLINE struct rdesc *read_take_fast(struct rch *ch, const struct sl
 }
 
 /*
- * A leaf without a stack frame, as rpipe_send. No slot is requested in advance: where the reader follows the writer closely it would
+ * A leaf, as rpipe_send. No slot is requested in advance: where the reader follows the writer closely it would
  * take the line from the writer just before the store, and a stream would be three times as slow.
  */
 static FORCE_INLINE int read_message(struct rch *ch, raddr_t *handle, size_t *size, bool wait)
