@@ -383,22 +383,13 @@ static int report(struct part *p, double took, double comm, double waiting)
     return status;
 }
 
-/* A run of hours should not find out at its end that there is no place for its picture. */
 static void must_be_writable(const char *path)
 {
-    char beside[4096];
-    FILE *f;
+    char why[4400];
 
-    if (*path == '\0')
-        return;
-    snprintf(beside, sizeof(beside), "%s.part", path);
-    f = fopen(beside, "wb");
-    if (f == NULL) {
-        fprintf(stderr, "heat2d: %s cannot be written: %s\n", path, strerror(errno));
+    if (picture_can_write(path, why, sizeof(why)) != 0) {
+        fprintf(stderr, "heat2d: %s\n", why);
         network_abort(2);
-    } else {
-        fclose(f);
-        remove(beside);
     }
 }
 

@@ -69,6 +69,26 @@ void picture_mix(struct picture *p, int x, int y, uint32_t colour, double opacit
         pixel[i] = mix(pixel[i], channel(colour, 16 - 8 * i), opacity);
 }
 
+int picture_can_write(const char *path, char *why, unsigned why_bytes)
+{
+    char beside[4096];
+    int code;
+    FILE *f;
+
+    if (*path == '\0')
+        return 0;
+    snprintf(beside, sizeof(beside), "%s.part", path);
+    f = fopen(beside, "wb");
+    if (f == NULL) {
+        code = -errno;
+        snprintf(why, why_bytes, "%s cannot be written: %s", path, strerror(-code));
+        return code;
+    }
+    fclose(f);
+    remove(beside);
+    return 0;
+}
+
 #ifdef HAVE_PNG
 int picture_write(const struct picture *p, const char *path, char *why, unsigned why_bytes)
 {

@@ -26,6 +26,11 @@ uint32_t picture_heat_colour(double temperature);
 /* Mixes a colour into what is there; opacity 0..1. */
 void picture_mix(struct picture *p, int x, int y, uint32_t colour, double opacity);
 
+/*
+ * Whether a file can be written there, before a run of hours; an empty path can. 0, or negative,
+ * and then `why` has the reason.
+ */
+int picture_can_write(const char *path, char *why, unsigned why_bytes);
 /* 0, or negative, and then `why` has the reason. */
 int picture_write(const struct picture *p, const char *path, char *why, unsigned why_bytes);
 
