@@ -49,6 +49,22 @@ examples_em3d_SOURCES = \
 	examples/must.h
 examples_em3d_LDADD = $(public)
 
+noinst_PROGRAMS += examples/md
+examples_md_SOURCES = \
+	examples/app.c \
+	examples/app.h \
+	examples/app_pipes.h \
+	examples/md.c \
+	examples/md_atoms.c \
+	examples/md_atoms.h \
+	examples/md_draw.c \
+	examples/md_draw.h \
+	examples/md_force.c \
+	examples/must.h \
+	examples/picture.c \
+	examples/picture.h
+examples_md_LDADD = $(public) $(PNG_LIBS) -lm
+
 noinst_PROGRAMS += examples/pipeline
 examples_pipeline_SOURCES = \
 	examples/app.c \

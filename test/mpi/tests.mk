@@ -50,6 +50,11 @@ mpi_tests = \
 	examples/heat2d-1-quick.mpi \
 	examples/heat2d-3-quick.mpi \
 	examples/heat2d-6-quick.mpi \
+	examples/md-1-quick.mpi \
+	examples/md-2-quick.mpi \
+	examples/md-3-quick+ofi.mpi \
+	examples/md-4-quick.mpi \
+	examples/md-8-quick.mpi \
 	examples/listing_5_1_zero_copy-1.mpi \
 	examples/listing_5_1_zero_copy-2.mpi \
 	examples/listing_5_2_halo-3.mpi \
