@@ -91,6 +91,7 @@ noinst_PROGRAMS += \
 	examples/mpi/mpi_dht \
 	examples/mpi/mpi_em3d \
 	examples/mpi/mpi_heat2d \
+	examples/mpi/mpi_md \
 	examples/mpi/mpi_pipeline \
 	examples/mpi/mpi_work_queue
 endif
@@ -126,6 +127,18 @@ examples_mpi_mpi_heat2d_SOURCES = \
 	examples/picture.h
 examples_mpi_mpi_heat2d_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 examples_mpi_mpi_heat2d_LDADD = $(MPI_LIBS) $(PNG_LIBS) -lm
+examples_mpi_mpi_md_SOURCES = \
+	examples/app.c \
+	examples/app.h \
+	examples/md_atoms.c \
+	examples/md_atoms.h \
+	examples/md_force.c \
+	examples/mpi/laps.h \
+	examples/mpi/memory.h \
+	examples/mpi/mpi_md.c \
+	examples/mpi/notify.h
+examples_mpi_mpi_md_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+examples_mpi_mpi_md_LDADD = $(MPI_LIBS) -lm
 
 examples_mpi_mpi_pipeline_SOURCES = \
 	examples/app.c \
