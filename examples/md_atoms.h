@@ -98,9 +98,10 @@ void md_start(const struct md_options *o, struct md_atom *all);
 
 /*
  * A step: md_advance; in each dimension md_leave and md_arrive; md_sort; in each dimension
- * md_halo_write and md_halo_read; md_forces; md_kick. Before the first: halos and md_forces.
+ * md_halo_write and md_halo_read; md_forces; md_accelerate. Before the first: halos and md_forces.
  */
-int md_advance(struct md_part *p); /* half a kick, and the way of a step. 0 or -ENOMEM */
+int md_advance(
+    struct md_part *p); /* half a step of the velocities, and a step of the places. 0 or -ENOMEM */
 
 /* Atoms that leave over this side are written to mem, which has md_leave_most; returns bytes. */
 size_t md_leave(struct md_part *p, int side, void *mem);
@@ -115,11 +116,11 @@ int md_sort(struct md_part *p);
 size_t md_halo_bytes(const struct md_part *p, int side);
 size_t md_halo_most(const struct md_part *p, int side);
 void md_halo_write(const struct md_part *p, int side, void *mem);
-/* Ghost cells of this side: refer to mem until md_kick. 0, or -EPROTO: the sizes are wrong. */
+/* Ghost cells of this side: refer to mem until md_accelerate. 0, or -EPROTO: the sizes are wrong. */
 int md_halo_read(struct md_part *p, int side, const void *mem, size_t bytes);
 
 void md_forces(struct md_part *p);
-void md_kick(struct md_part *p);
+void md_accelerate(struct md_part *p);
 double md_energy(const struct md_part *p); /* kinetic and potential, of this process */
 
 /* The atoms of this process, p->atoms of them; until md_advance. */

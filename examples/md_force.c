@@ -77,7 +77,7 @@ void md_forces(struct md_part *p)
             }
 }
 
-void md_kick(struct md_part *p)
+void md_accelerate(struct md_part *p)
 {
     for (size_t i = 0; i < 3 * (size_t)p->atoms; i++)
         p->v[i] += p->f[i] * p->step / 2;
@@ -211,7 +211,7 @@ static int md_alone_run(struct md_part *p, void *const mem[MD_SIDES])
             (code = md_alone_halo(p, mem)) != 0)
             return code;
         md_forces(p);
-        md_kick(p);
+        md_accelerate(p);
     }
     return 0;
 }

@@ -223,7 +223,7 @@ static void step(struct job *j)
     computed = app_seconds();
     halo_release(j);
     app_laps_add(&j->laps, arrived - moved + exchanged - sorted + app_seconds() - computed);
-    md_kick(&j->part);
+    md_accelerate(&j->part);
 }
 
 static double run(struct job *j, double energy[2])
