@@ -39,6 +39,7 @@ static bool is_resource_error(int rc)
     return rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE ||
            (rc == -ENOTSUP && /* the backend cannot even be loaded */
             (strstr(rerror(NULL), strerror(EMFILE)) != NULL ||
+             strstr(rerror(NULL), strerror(ENOMEM)) != NULL || /* musl */
              strstr(rerror(NULL), "failed to map segment") != NULL));
 }
 

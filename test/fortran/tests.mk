@@ -42,13 +42,13 @@ $(fortran_layout_c): $(srcdir)/test/fortran/layout_c.c $(srcdir)/include/rpipe.h
 	@$(MKDIR_P) $(@D)
 	$(AM_V_CC)$(CC) -std=c11 -Wall -Wextra $(findstring -Werror,$(WARN_CFLAGS)) -I$(srcdir)/include -c -o $@ $<
 
-# sources in the order of their modules
+# sources in the order of their modules; in the source tree make leaves the ./ of srcdir out in $^
 fortran_flags = -std=f2018 -O2 -g -Wall -Wextra -Wno-compare-reals -Wno-function-elimination $(findstring -Werror,$(WARN_CFLAGS))
 if HAVE_FC
 $(fortran_layout) $(fortran_messages) $(fortran_halo): $(fortran_module) $(srcdir)/bindings/fortran/rpipe_arrays.inc $(public)
 	@$(MKDIR_P) $@.mod
 	$(AM_V_GEN)$(LIBTOOL) --silent --tag=CC --mode=link $(TEST_FC) $(fortran_flags) $(SANITIZE_CFLAGS) -J$@.mod -o $@ \
-		$(fortran_module) $(filter-out $(fortran_module),$(filter %.f90,$^)) $(filter %.o,$^) $(public)
+		$(fortran_module) $(filter-out %rpipe.f90,$(filter %.f90,$^)) $(filter %.o,$^) $(public)
 else
 $(fortran_layout) $(fortran_messages) $(fortran_halo):
 	@$(MKDIR_P) $(@D)
