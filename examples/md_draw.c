@@ -99,7 +99,8 @@ static void md_draw_borders(const struct md_part *p, struct picture *picture, in
 {
     for (int d = 0; d < 2; d++)
         for (int i = 1; i < p->across[d]; i++) {
-            int at = (int)((double)(p->cells * i / p->across[d]) / p->cells * SIDE);
+            const int cell = p->cells * i / p->across[d];
+            const int at = (int)((double)cell / p->cells * SIDE);
 
             for (int along = 0; along < SIDE; along++)
                 if (along % 8 < 4)

@@ -252,50 +252,50 @@ raddr_t rvmem_alloc(rvmem_t vmem, size_t bytes)
     return LIKELY(d != NULL) ? desc_users_handle(d, h->pool.key) : vmem_no_block(h, bytes);
 }
 
-int rvmem_free(rvmem_t vmem, raddr_t handle)
+int rvmem_free(rvmem_t vmem, raddr_t d)
 {
     struct heap *h = vmem_heap_of(vmem);
-    struct rdesc *d = desc_of(handle);
+    struct rdesc *block = desc_of(d);
 
-    if (UNLIKELY(h == NULL || h->way == HEAP_CHECKED || !desc_is_users(d, handle, h->pool.key)))
-        return vmem_free_checked(h, handle);
+    if (UNLIKELY(h == NULL || h->way == HEAP_CHECKED || !desc_is_users(block, d, h->pool.key)))
+        return vmem_free_checked(h, d);
     if (UNLIKELY(h->way != HEAP_NEXT_FIT))
-        return vmem_free_to_tree(h, d);
-    next_fit_free(h, d);
+        return vmem_free_to_tree(h, block);
+    next_fit_free(h, block);
     return 0;
 }
 
-void *rvmem_mem(rvmem_t vmem, raddr_t handle)
+void *rvmem_mem(rvmem_t vmem, raddr_t d)
 {
     const struct heap *h = vmem_heap_of(vmem);
-    const struct rdesc *d = desc_of(handle);
+    const struct rdesc *block = desc_of(d);
 
-    if (UNLIKELY(h == NULL || h->way == HEAP_CHECKED || !desc_is_users(d, handle, h->pool.key) ||
-                 d->mem == NULL))
-        return vmem_ptr_checked(h, handle);
-    return d->mem;
+    if (UNLIKELY(h == NULL || h->way == HEAP_CHECKED || !desc_is_users(block, d, h->pool.key) ||
+                 block->mem == NULL))
+        return vmem_ptr_checked(h, d);
+    return block->mem;
 }
 
-size_t rvmem_size(rvmem_t vmem, raddr_t handle)
+size_t rvmem_size(rvmem_t vmem, raddr_t d)
 {
-    int error = vmem_refuse_misuse(vmem_heap_of(vmem), handle, "rvmem_size");
+    int error = vmem_refuse_misuse(vmem_heap_of(vmem), d, "rvmem_size");
 
     if (error != 0) {
         errno = -error;
         return 0;
     }
-    return desc_of(handle)->size;
+    return desc_of(d)->size;
 }
 
-uint64_t rvmem_offset(rvmem_t vmem, raddr_t handle)
+uint64_t rvmem_offset(rvmem_t vmem, raddr_t d)
 {
-    int error = vmem_refuse_misuse(vmem_heap_of(vmem), handle, "rvmem_offset");
+    int error = vmem_refuse_misuse(vmem_heap_of(vmem), d, "rvmem_offset");
 
     if (error != 0) {
         errno = -error;
         return NO_OFFSET;
     }
-    return desc_of(handle)->offset;
+    return desc_of(d)->offset;
 }
 
 int rvmem_grow(rvmem_t vmem, void *buffer, uint64_t bytes)

@@ -30,3 +30,8 @@ $(cxx_programs):
 	@$(MKDIR_P) $(@D)
 	@printf '#!/bin/sh\necho "skipped: no C++ compiler (Debian: g++)"\nexit 77\n' >$@ && chmod +x $@
 endif
+
+clean-cxx:
+	rm -rf $(addsuffix .libs,$(sort $(dir $(cxx_programs))))
+clean-local: clean-cxx
+.PHONY: clean-cxx

@@ -77,7 +77,7 @@ struct altered_case {
 };
 
 #define NAME_BYTES 120
-size_t cases_make(const struct altered_case **cases); /* how many */
+size_t cases_make(const struct altered_case **all); /* how many */
 const char *case_name(const struct altered_case *c, char name[NAME_BYTES]);
 /* Alters `field` of a structure; `own` is its value before, of which ALTER_BY is relative. */
 uint64_t case_word(const struct altered_case *c, const void *structure);

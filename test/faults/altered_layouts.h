@@ -186,6 +186,7 @@ struct liveness_view {
 
 #define ROW(type, member, of, near)                                                                \
     {#member, offsetof(type, member), sizeof(((type *)0)->member), sizeof(of), near},
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): a summand */
 #define ROW_SIZE(type, member, of, near) +sizeof(((type *)0)->member)
 #define ROW_FITS(type, member, of, near)                                                           \
     static_assert(sizeof(((type *)0)->member) % sizeof(of) == 0, #member ": whole elements");

@@ -149,12 +149,13 @@ static double least(const double *seconds, int n)
 static void opens_and_closes(long pipes)
 {
     struct usage before = {{0}};
+    const long each = pipes / TENTHS;
     double seconds[TENTHS], began, early, late;
 
     for (long tenth = 0; tenth < TENTHS; tenth++) {
         began = processor_seconds();
-        for (long i = 0; i < pipes / TENTHS; i++)
-            one_pipe(1000 + (uint64_t)(tenth * (pipes / TENTHS) + i));
+        for (long i = 0; i < each; i++)
+            one_pipe(1000 + (uint64_t)(tenth * each + i));
         seconds[tenth] = processor_seconds() - began;
         settle();
         if (tenth == 0) {
@@ -163,8 +164,8 @@ static void opens_and_closes(long pipes)
         }
     }
     expect_usage("pipes", before);
-    early = least(seconds + 1, 4) / (double)(pipes / TENTHS) * 1e6;
-    late = least(seconds + 6, 4) / (double)(pipes / TENTHS) * 1e6;
+    early = least(seconds + 1, 4) / (double)each * 1e6;
+    late = least(seconds + 6, 4) / (double)each * 1e6;
     /* over the simulated network a call polls as long as it takes */
     EXPECT(late <= early * COSTS_MOST || getenv("PAIR_NET") != NULL,
            "a pipe costs %.1f us in the end, and %.1f us in the beginning", late, early);

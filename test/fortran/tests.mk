@@ -65,6 +65,6 @@ $(fortran_mpi_halo): $(fortran_mpi_sources)
 endif
 
 clean-fortran:
-	rm -rf $(fortran_programs:=.mod) $(fortran_layout_c)
+	rm -rf $(fortran_programs:=.mod) $(fortran_layout_c) $(addsuffix .libs,$(sort $(dir $(fortran_programs))))
 clean-local: clean-fortran
 .PHONY: clean-fortran

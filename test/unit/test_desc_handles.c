@@ -34,6 +34,7 @@ void *aligned_alloc(size_t alignment, size_t size)
     return tagged ? (void *)((uintptr_t)p | TAG) : p;
 }
 
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): instead of libc's */
 void free(void *p) { __libc_free((void *)((uintptr_t)p & ~TAG)); }
 #endif
 
@@ -83,6 +84,37 @@ static void a_handle_of_a_pool_that_is_gone_is_never_valid(void **state)
                 handle[i] = desc_users_handle(take(&pool), pool.key);
             desc_pool_destroy(&pool);
         }
+    }
+}
+
+/* So many that a pool has chunks of the largest size, whose memory goes back to the kernel between two pools. */
+static void a_large_pool_is_no_exception(void **state)
+{
+    enum { COUNT = 200000, KEPT = 50 };
+    raddr_t handle[KEPT];
+    struct desc_pool pool;
+
+    (void)state;
+    for (uint32_t again = 0; again < 4; again++) {
+        desc_pool_init(&pool, COUNT, sizeof(struct rdesc_message), 7);
+        for (uint32_t i = 0; i < COUNT; i++) {
+            struct rdesc *d = take(&pool);
+
+            for (uint32_t k = 0; k < KEPT && again > 0 && i % (COUNT / KEPT) == 0; k++)
+                assert_false(desc_is_users(desc_of(handle[k]), handle[k], pool.key));
+            (void)d;
+        }
+        desc_pool_destroy(&pool);
+        desc_pool_init(&pool, COUNT, sizeof(struct rdesc_message), 7);
+        for (uint32_t i = 0; i < COUNT; i++) {
+            raddr_t h = desc_users_handle(take(&pool), pool.key);
+
+            if (i % (COUNT / KEPT) == 0)
+                handle[i / (COUNT / KEPT)] = h;
+        }
+        desc_pool_destroy(&pool);
+        for (uint32_t k = 0; k < KEPT; k++)
+            assert_false(desc_is_users(desc_of(handle[k]), handle[k], pool.key));
     }
 }
 
@@ -258,6 +290,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_handle_of_a_pool_that_is_gone_is_never_valid),
+        cmocka_unit_test(a_large_pool_is_no_exception),
         cmocka_unit_test(the_memory_of_a_pool_serves_the_next_one),
         cmocka_unit_test(idle_memory_is_bounded_by_what_was_in_use),
         cmocka_unit_test(a_small_pool_that_wears_grows_by_little),

@@ -63,6 +63,7 @@ static void occupy_threads(void)
 
 static bool no_more_threads;
 
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): instead of libc's */
 int pthread_create(pthread_t *t, const pthread_attr_t *attributes, void *(*start)(void *),
                    void *argument)
 {

@@ -29,6 +29,7 @@
 
 static bool huge_blocks; /* as with shmem_enabled = always */
 
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): instead of libc's */
 int fstatfs(int fd, struct statfs *fs)
 {
     (void)fd, (void)fs;
@@ -36,6 +37,7 @@ int fstatfs(int fd, struct statfs *fs)
     return -1;
 }
 
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): instead of libc's */
 int fstat(int fd, struct stat *st)
 {
     int rc = fstatat(fd, "", st, AT_EMPTY_PATH);
