@@ -293,6 +293,43 @@ static void test_fd(void **state)
     CHECK_OK(p.r, rclose(p.r));
 }
 
+#define BUSY_MESSAGES 3000
+
+static void *keep_writing(void *arg)
+{
+    struct pair *p = arg;
+
+    for (uint64_t i = 0; i < BUSY_MESSAGES; i++)
+        pair_send(p, 100, i);
+    return NULL;
+}
+
+/* A writer that uses each slot as soon as it has come back, and the reader in event mode: no count of messages is refused. */
+static void test_fd_with_a_busy_writer(void **state)
+{
+    rpipe_config_t cfg = pair_config(op_of(state), 4096);
+    struct pair p;
+    pthread_t thread;
+    int fd, rc;
+
+    cfg.slots = 2;
+    pair_open_with(&p, &cfg);
+    fd = rfd(p.r);
+    assert_true(fd >= 0);
+    assert_int_equal(pthread_create(&thread, NULL, keep_writing, &p), 0);
+    for (uint64_t i = 0; i < BUSY_MESSAGES; i++) {
+        raddr_t d;
+
+        while ((rc = rread_nb(p.r, &d, NULL)) == R_PENDING)
+            assert_int_equal(poll_fd(fd, 10000), 1);
+        CHECK_OK(p.r, rc);
+        assert_true(pattern_same(rmem(p.r, d), 100, i));
+        CHECK_OK(p.r, rfree(p.r, d));
+    }
+    pthread_join(thread, NULL);
+    pair_close(&p);
+}
+
 /* the descriptor is older than the join; the close of an empty channel wakes, too */
 static void test_fd_before_join(void **state)
 {
@@ -503,6 +540,7 @@ static int group(void)
         PUT_AND_GET(test_other_ctx),
         PUT_AND_GET(test_signals),
         PUT_AND_GET(test_fd),
+        PUT_AND_GET(test_fd_with_a_busy_writer),
         PUT_AND_GET(test_fd_before_join),
         PUT_AND_GET(test_epoll),
         PUT_AND_GET(test_poll),

@@ -59,7 +59,7 @@ void event_close(struct rch *ch)
  */
 bool event_drain(struct rch *ch, bool joined)
 {
-    uint64_t want, most = ch->r.nread + ch->cfg.slots;
+    uint64_t want, most;
     char bytes[4096];
     int reads = DRAIN_READS;
     ssize_t n;
@@ -82,6 +82,8 @@ bool event_drain(struct rch *ch, bool joined)
         return true;
     }
     want = atomic_load_explicit(&ch->r.want, memory_order_relaxed);
+    /* after that: with GET over a network message_ready takes slots, which the writer may use again at once */
+    most = ch->r.nread + ch->cfg.slots;
     if (want > most) /* the descriptor would stay readable for ever */
         (void)end_fail(ch, -EPROTO, "rank %d announces message %llu; it can be %llu at most",
                        ch->peer, (unsigned long long)want, (unsigned long long)most);
