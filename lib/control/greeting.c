@@ -187,7 +187,7 @@ static void greeting_welcome_peer(struct connection *c, struct peer *p)
 {
     if (p->in != NULL) { /* it closed an earlier one, the end of which has not been read yet */
         state_drop(p->in);
-        peer_exiting_lost(p);
+        state_in_lost(p);
     }
     p->in = c;
     c->peer = peer_number(p);

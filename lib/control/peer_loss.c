@@ -3,7 +3,6 @@
 #include "control/peer_loss.h"
 
 #include "control/peer_end.h"
-#include "control/peer_send.h"
 #include "control/state.h"
 #include "util/clock.h"
 
@@ -79,8 +78,7 @@ void peer_lost(struct connection *c, const char *reason)
     } else {
         /* it closed a connection that it had not used: it will connect again, or its end is
          * noticed elsewhere */
-        p->in = NULL;
-        peer_exiting_lost(p);
+        state_in_lost(p);
         state_drop(c);
     }
 }

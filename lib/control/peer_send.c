@@ -105,18 +105,12 @@ void peer_send_exiting(struct peer *p)
     if (p->exiting_sent != EXITING_NOT || (p->features & CONTROL_FEATURE_EXITING) == 0 ||
         atomic_load_explicit(&p->state, memory_order_relaxed) != 0)
         return;
-    /* before: a write that fails ends the connection, and takes it back (peer_exiting_lost) */
+    /* before: a write that fails ends the connection, and takes it back (state_in_lost) */
     p->exiting_sent = p->out == NULL && !peer_has_queue(p) ? EXITING_ON_IN : EXITING_QUEUED;
     if (!peer_send_last(p, WIRE_EXITING))
         p->exiting_sent =
             EXITING_NOT; /* no connection: when it greets again; no memory: FIN follows */
     RPIPE_FAILPOINT("rexit: EXITING queued");
-}
-
-void peer_exiting_lost(struct peer *p)
-{
-    if (p->exiting_sent == EXITING_ON_IN)
-        p->exiting_sent = EXITING_NOT;
 }
 
 /*

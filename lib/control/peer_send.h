@@ -22,8 +22,6 @@ void peer_write(struct connection *c);
 bool peer_send_last(struct peer *p, enum wire_type type);
 /* This process is in rexit: sends EXITING to a peer that has been greeted, once. */
 void peer_send_exiting(struct peer *p);
-/* The peer's own connection, p->in, is gone: an EXITING that was queued on it is sent again on the next one. */
-void peer_exiting_lost(struct peer *p);
 /* An open TCP connection of our own: checks that the other host answers, and sets the time of
  * the next check. */
 void peer_check_host(struct connection *c);

@@ -137,6 +137,14 @@ extern struct control control;
 struct peer *state_peer(int number);
 static inline int peer_number(const struct peer *p) { return (int)(p - control.peers); }
 
+/* The peer's own connection is gone: an EXITING that was queued on it is sent again on the next one. */
+static inline void state_in_lost(struct peer *p)
+{
+    p->in = NULL;
+    if (p->exiting_sent == EXITING_ON_IN)
+        p->exiting_sent = EXITING_NOT;
+}
+
 /* Before the service thread starts; frees all of it. */
 void state_init(void);
 int state_make_peers(struct error *err);
