@@ -11,23 +11,10 @@
  * usage: pingpong [-n ROUND_TRIPS] [-r ROUNDS] [-c CPU,CPU]
  * prints one line of JSON: one-way times in nanoseconds, for each round.
  */
-#include <errno.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
+#include "two_cores.h"
 
-#define LINE 64
-#define ROUNDS_MAX 100
+#include <stdatomic.h>
+#include <stdint.h>
 
 struct line {
     _Alignas(LINE) _Atomic uint64_t number;
@@ -36,14 +23,6 @@ struct line {
 struct table {
     struct line to[2]; /* [i] is polled by process i */
 };
-
-static double now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 static inline void relax(void)
 {
@@ -78,35 +57,13 @@ static inline __attribute__((always_inline)) double play(struct table *t, int me
     return (now_ns() - began) / (double)n / 2;
 }
 
-static void pin(int cpu)
-{
-    cpu_set_t set;
-
-    if (cpu < 0)
-        return;
-    CPU_ZERO(&set);
-    CPU_SET((size_t)cpu, &set);
-    if (sched_setaffinity(0, sizeof(set), &set) != 0) {
-        fprintf(stderr, "pingpong: cannot be bound to processor %d: %s\n", cpu, strerror(errno));
-        exit(1);
-    }
-}
-
-static void print_rounds(const char *name, const double *ns, int rounds, const char *after)
-{
-    printf("\"%s\": [", name);
-    for (int i = 0; i < rounds; i++)
-        printf("%s%.2f", i > 0 ? ", " : "", ns[i]);
-    printf("]%s", after);
-}
-
 int main(int argc, char **argv)
 {
     uint64_t n = 200000, number = 1;
-    int rounds = 1, cpu[2] = {-1, -1}, option, me, status = 0;
+    int rounds = 1, cpu[2] = {-1, -1}, option, me;
     static double tight[ROUNDS_MAX], pausing[ROUNDS_MAX];
     struct table *table;
-    pid_t first = getpid(), child;
+    pid_t child;
 
     while ((option = getopt(argc, argv, "n:r:c:")) != -1) {
         if (option == 'n')
@@ -121,20 +78,9 @@ int main(int argc, char **argv)
                 ROUNDS_MAX);
         return 2;
     }
-    table = mmap(NULL, sizeof(*table), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (table == MAP_FAILED) {
-        perror("pingpong: mmap");
-        return 1;
-    }
-    child = fork();
-    if (child < 0) {
-        perror("pingpong: fork");
-        return 1;
-    }
+    table = shared_memory(sizeof(*table));
+    child = second_process(cpu);
     me = child == 0;
-    if (me == 1 && (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != first))
-        _exit(1);
-    pin(cpu[me]);
     play(table, me, number, 1000, true); /* both are here */
     number += 1000;
     for (int i = 0; i < rounds; i++) {
@@ -145,7 +91,7 @@ int main(int argc, char **argv)
     }
     if (me == 1)
         _exit(0);
-    if (waitpid(child, &status, 0) != child || status != 0)
+    if (!second_process_is_good(child))
         return 1;
     printf("{");
     print_rounds("tight_ns", tight, rounds, ", ");

@@ -7,7 +7,9 @@
 noinst_PROGRAMS += bench/compose bench/copies bench/pingpong bench/ring bench/startup bench/vmem_pair
 bench_compose_LDADD = $(public)
 bench_copies_LDADD =
+bench_pingpong_SOURCES = bench/pingpong.c bench/two_cores.h
 bench_pingpong_LDADD =
+bench_ring_SOURCES = bench/ring.c bench/two_cores.h
 bench_ring_LDADD =
 bench_startup_SOURCES = bench/proc.h bench/startup.c
 bench_startup_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)

@@ -10,22 +10,11 @@
  * usage: ring [-n LINES] [-r ROUNDS] [-s SLOTS] [-c CPU,CPU]
  * prints one line of JSON: nanoseconds of a message, for each round.
  */
-#include <errno.h>
-#include <sched.h>
-#include <signal.h>
+#include "two_cores.h"
+
 #include <stdatomic.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
-#define LINE 64
-#define ROUNDS_MAX 100
 #define SLOTS_MAX 4096
 #define AHEAD 8 /* lines that the writer requests before it stores to them */
 
@@ -40,14 +29,6 @@ struct ring {
     _Alignas(LINE) _Atomic uint64_t round;
     struct line line[SLOTS_MAX];
 };
-
-static double now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 /* `first`: lines written before; `messages` of a line: a constant. Returns when the reader has read all. */
 static inline __attribute__((always_inline)) double
@@ -90,28 +71,6 @@ read_lines(struct ring *r, uint64_t first, uint64_t n, uint64_t slots, int messa
     return sum;
 }
 
-static void pin(int cpu)
-{
-    cpu_set_t set;
-
-    if (cpu < 0)
-        return;
-    CPU_ZERO(&set);
-    CPU_SET((size_t)cpu, &set);
-    if (sched_setaffinity(0, sizeof(set), &set) != 0) {
-        fprintf(stderr, "ring: cannot be bound to processor %d: %s\n", cpu, strerror(errno));
-        exit(1);
-    }
-}
-
-static void print_rounds(const char *name, const double *ns, int rounds, const char *after)
-{
-    printf("\"%s\": [", name);
-    for (int i = 0; i < rounds; i++)
-        printf("%s%.3f", i > 0 ? ", " : "", ns[i]);
-    printf("]%s", after);
-}
-
 /* Both processes; the reader begins a round when the writer has. */
 static void play(struct ring *r, int writer, int rounds, uint64_t n, uint64_t slots, double *one,
                  double *four)
@@ -138,10 +97,10 @@ static void play(struct ring *r, int writer, int rounds, uint64_t n, uint64_t sl
 int main(int argc, char **argv)
 {
     uint64_t n = 2000000, slots = 64;
-    int rounds = 1, cpu[2] = {-1, -1}, option, writer, status = 0;
+    int rounds = 1, cpu[2] = {-1, -1}, option;
     static double one[ROUNDS_MAX], four[ROUNDS_MAX];
     struct ring *ring;
-    pid_t first = getpid(), child;
+    pid_t child;
 
     while ((option = getopt(argc, argv, "n:r:s:c:")) != -1) {
         if (option == 'n')
@@ -161,26 +120,12 @@ int main(int argc, char **argv)
                 ROUNDS_MAX, SLOTS_MAX);
         return 2;
     }
-    ring = mmap(NULL, sizeof(*ring), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (ring == MAP_FAILED) {
-        perror("ring: mmap");
-        return 1;
-    }
-    pin(cpu[1]); /* the child inherits it, and neither waits for one that could not be bound */
-    child = fork();
-    if (child < 0) {
-        perror("ring: fork");
-        return 1;
-    }
-    writer = child != 0;
-    if (!writer && (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != first))
-        _exit(1);
-    if (writer)
-        pin(cpu[0]);
-    play(ring, writer, rounds, n, slots, one, four);
-    if (!writer)
+    ring = shared_memory(sizeof(*ring));
+    child = second_process(cpu);
+    play(ring, child != 0, rounds, n, slots, one, four);
+    if (child == 0)
         _exit(0);
-    if (waitpid(child, &status, 0) != child || status != 0)
+    if (!second_process_is_good(child))
         return 1;
     printf("{");
     print_rounds("one_ns", one, rounds, ", ");
