@@ -9,6 +9,7 @@ fault_tests = \
 	test/faults/exit_during_calls \
 	test/faults/fork \
 	test/faults/kill_during_startup \
+	test/faults/kill_during_connect \
 	test/faults/byzantine \
 	test/faults/altered \
 	test/faults/given_back \
@@ -63,6 +64,7 @@ test_faults_debug_one_end_SOURCES = test/faults/debug_one_end.c test/lib/job.c
 test_faults_fork_SOURCES = test/faults/fork.c test/lib/job.c
 test_faults_peer_in_rexit_SOURCES = test/faults/peer_in_rexit.c test/lib/job.c
 test_faults_kill_during_startup_SOURCES = test/faults/kill_during_startup.c test/lib/job.c
+test_faults_kill_during_connect_SOURCES = test/faults/kill_during_connect.c test/lib/job.c
 test_faults_byzantine_SOURCES = \
 	test/faults/byzantine.c \
 	test/faults/byzantine.h \

@@ -159,6 +159,16 @@ int(rpipe_open)(rch_t *ch, const rpipe_config_t *cfg, size_t size)
 
 /* ---- waiting for the join ---- */
 
+/* The writer has both handshakes, and its connection is coming up, which that to a dead peer never does. */
+static int open_connect_attempt(struct rch *ch, uint32_t state)
+{
+    int rc = end_join_complete(ch, deadline_in_ms(ch->timeout_ms));
+
+    if (rc == R_PENDING && (rc = call_check_peer(ch, state)) == 0)
+        rc = R_PENDING;
+    return rc;
+}
+
 static int open_join_attempt(struct rch *ch, void *arguments)
 {
     uint32_t state =
@@ -171,7 +181,7 @@ static int open_join_attempt(struct rch *ch, void *arguments)
     if ((state & (STATE_JOINED | STATE_PEER_CLOSED)) != 0)
         return 0;
     if ((state & STATE_ATTACHED) != 0)
-        return end_join_complete(ch, deadline_in_ms(ch->timeout_ms));
+        return open_connect_attempt(ch, state);
     if (end_never_joins(state))
         return call_never_joins(ch, state);
     if (end_peer_died(ch, state))

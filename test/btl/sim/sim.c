@@ -150,6 +150,7 @@ static int sim_open(const struct btl_host *host, struct btl **out, struct error 
     btl->scribble = word_given(mode, "scribble");
     btl->incoherent = word_given(mode, "incoherent");
     btl->byzantine = word_given(mode, "byzantine");
+    btl->down = word_given(mode, "down");
     btl->atomics = atomics_given();
     btl->fail_at = strtoull(environment("RPIPE_SIM_FAIL"), NULL, 0);
     btl->break_at = strtoull(environment("RPIPE_SIM_BREAK"), NULL, 0);
@@ -186,7 +187,7 @@ static void sim_forked(struct btl *btl) { pthread_mutex_init(&btl->lock, NULL); 
 
 static int sim_reach(struct btl *btl, int peer, struct error *err)
 {
-    if (peer == btl->host.rank)
+    if (sim_is_peer(btl, peer))
         return 0;
     return error_set(err, -ENOTSUP,
                      "rank %d is another process; the simulated network is inside this one", peer);

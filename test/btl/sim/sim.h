@@ -12,7 +12,8 @@
  *   RPIPE_SIM_MODE=words   calm: nothing waits, and nothing is refused without need; order: one operation of a line after the other;
  *                          lazy: progress does nothing, only the service thread; target: sets BTL_TARGET_PROGRESS; scribble:
  *                          what a get will overwrite is spoiled at once; incoherent: atomics are not atomic with the processor's;
- *                          byzantine: near memory may change early, since a peer that reports what is not so makes this side do it
+ *                          byzantine: near memory may change early, since a peer that reports what is not so makes this side do it;
+ *                          down: no connection ever comes up, and so other processes are peers too: nothing is transferred
  *   RPIPE_SIM_ATOMICS=all|cas|none
  *   RPIPE_SIM_FAIL=N       the N-th operation of a connection breaks it
  *   RPIPE_SIM_BREAK=N      the same, after it has been accepted
@@ -73,7 +74,7 @@ struct btl {
     pthread_mutex_t lock;
     struct btl_host host;
     struct sim_draw draw;
-    bool calm, order, lazy, scribble, incoherent, byzantine;
+    bool calm, order, lazy, scribble, incoherent, byzantine, down;
     uint32_t atomics;
     uint64_t fail_at, break_at;
     int error; /* of both */
@@ -134,6 +135,12 @@ struct sim_op {
     int atomic;
     uint64_t operand, compare, old;
 };
+
+/* There is but one process, and so one peer; in the mode `down` any. */
+static inline bool sim_is_peer(const struct btl *btl, int peer)
+{
+    return btl->down || peer == btl->host.rank;
+}
 
 /* sim.c */
 void sim_die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define ADDRESS_MAGIC 0x73696d31u /* "sim1" */
+#define NO_LINE UINT64_MAX        /* of another process */
 
 struct address {
     uint32_t magic, pid;
@@ -44,7 +45,7 @@ int sim_line_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth,
     struct address a = {.magic = ADDRESS_MAGIC, .pid = (uint32_t)getpid()};
     size_t pad;
 
-    if (peer != btl->host.rank)
+    if (!sim_is_peer(btl, peer))
         sim_die("connection_open to rank %d", peer);
     if (connection == NULL)
         return error_set(err, -ENOMEM, "no memory for a line");
@@ -103,6 +104,10 @@ int sim_line_connect(struct btl_connection *connection, const struct btl_address
     if (connection->peer != 0)
         sim_die("connection_connect of a line that is connected already");
     memcpy(&a, address->byte, sizeof(a));
+    if (btl->down) {
+        connection->peer = NO_LINE;
+        goto out;
+    }
     if (address->bytes < sizeof(a) || address->bytes > sizeof(address->byte) ||
         a.magic != ADDRESS_MAGIC || a.pid != (uint32_t)getpid()) {
         error_note(err, "not the address of a line of this network");
