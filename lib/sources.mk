@@ -175,7 +175,9 @@ lib_libsync_la_SOURCES = \
 	lib/sync/violation.c \
 	lib/sync/violation.h \
 	lib/sync/wait.c \
-	lib/sync/wait.h
+	lib/sync/wait.h \
+	lib/sync/yield_policy.c \
+	lib/sync/yield_policy.h
 
 observe_sources = \
 	lib/observe/record/file_name.c \

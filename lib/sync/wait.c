@@ -32,19 +32,16 @@
 #define CROWDED_SPIN_US 0
 #define CROWDED_YIELD_US 1000
 #define YIELD_EXPENSIVE_US                                                                         \
-    500 /* a yield that took so long gave its time slice to another program */
+    500 /* a yield that took longer gave its time slice to another program (yield_policy.h) */
 /* Where ranks share cores it may have gone to one of them, which is the purpose of a yield. */
 #define CROWDED_EXPENSIVE_US 4000
-/* After an expensive yield: a sleeper is woken before that other work, a thread that yields waits behind it. */
-#define NO_YIELD_MS 100
 #define BACKOFF_FIRST_US 50
 /* A back-off sleep may last a millisecond, longer than most of what is awaited from a network. */
 #define NETWORK_YIELD_US 5000
 #define BACKOFF_MOST_US 1000
 
-/* adaptive waiting of this process does not yield until then */
-static _Atomic int64_t wait_no_yield_before;
-static bool wait_roomy = true; /* a core for every rank */
+static _Thread_local struct yield_policy wait_yield_policy; /* adaptive waiting of this thread */
+static bool wait_roomy = true;                              /* a core for every rank */
 _Atomic int wait_first_polls = ROOMY_POLLS;
 static int64_t wait_spin_ns = ROOMY_SPIN_US * 1000, wait_yield_ns = ROOMY_YIELD_US * 1000;
 
@@ -72,6 +69,8 @@ void wait_begin(struct waiter *w, _Atomic uint32_t *word, int64_t deadline, bool
     w->deadline = deadline;
     w->began = now;
     w->slept = false;
+    w->permitted = true;
+    w->yields = (struct yield_count){0};
     w->phase = WAIT_SPINNING;
     w->fences = fences;
     w->keep = w->armed = false;
@@ -93,9 +92,8 @@ void wait_begin(struct waiter *w, _Atomic uint32_t *word, int64_t deadline, bool
         break;
     default:
         w->yield_from = now + wait_spin_ns;
-        w->sleep_from = w->yield_from;
-        if (now >= atomic_load_explicit(&wait_no_yield_before, memory_order_relaxed))
-            w->sleep_from += wait_yield_ns;
+        w->sleep_from = w->yield_from + wait_yield_ns;
+        w->permitted = false;
     }
     if (w->yield_from <= now)
         w->phase = WAIT_YIELDING; /* the first step decides */
@@ -181,6 +179,26 @@ static void wait_set_words(const struct waiter *w, uint32_t value)
             atomic_store_explicit(w->many[i], value, memory_order_relaxed);
 }
 
+/* Before the first yield of an adaptive wait, and not where it ends earlier: is this one of those that sleep at once? */
+static bool wait_may_yield(struct waiter *w)
+{
+    if (!w->permitted) {
+        w->permitted = true;
+        if (!yield_policy_permits(&wait_yield_policy))
+            w->sleep_from = w->yield_from;
+    }
+    return w->sleep_from > w->yield_from;
+}
+
+static void wait_yield(struct waiter *w, int64_t now)
+{
+    w->phase = WAIT_SPINNING;
+    w->spins = SPINS_PER_CLOCK - POLLS_PER_YIELD;
+    sched_yield();
+    yield_count_add(&w->yields, now, clock_now(),
+                    (wait_roomy ? YIELD_EXPENSIVE_US : CROWDED_EXPENSIVE_US) * INT64_C(1000));
+}
+
 int wait_step(struct waiter *w)
 {
     int64_t now;
@@ -205,13 +223,8 @@ int wait_step(struct waiter *w)
     }
     if (now < w->yield_from) {
         cpu_pause();
-    } else if (now < w->sleep_from) {
-        w->phase = WAIT_SPINNING;
-        w->spins = SPINS_PER_CLOCK - POLLS_PER_YIELD;
-        sched_yield();
-        if (clock_now() - now > (wait_roomy ? YIELD_EXPENSIVE_US : CROWDED_EXPENSIVE_US) * 1000)
-            atomic_store_explicit(&wait_no_yield_before, now + NO_YIELD_MS * NS_PER_MS,
-                                  memory_order_relaxed);
+    } else if (now < w->sleep_from && wait_may_yield(w)) {
+        wait_yield(w, now);
     } else if (!wait_find_words(w)) {
         clock_sleep((int64_t)w->backoff_us * 1000);
         w->phase = WAIT_YIELDING; /* no more spinning: one attempt, then the next back-off */
@@ -231,6 +244,7 @@ int wait_step(struct waiter *w)
 
 void wait_end(struct waiter *w)
 {
+    yield_policy_wait_ended(&wait_yield_policy, &w->yields);
     if (w->armed && !w->keep)
         wait_set_words(w, 0); /* a stale 1 would only cost a needless wake-up */
 }

@@ -14,6 +14,7 @@
 #ifndef SYNC_WAIT_H
 #define SYNC_WAIT_H
 
+#include "sync/yield_policy.h"
 #include "util/clock.h"
 #include "util/cpu.h"
 #include "util/settings.h"
@@ -48,6 +49,8 @@ struct waiter {
     int64_t began;
     bool slept; /* for the statistics */
     enum wait_phase phase;
+    bool permitted; /* to yield until sleep_from: yield_policy.h has been asked, or is not to be */
+    struct yield_count yields;
     bool fences;              /* no membarrier between the two processes: both sides fence */
     bool keep;                /* other threads may sleep on the word: do not clear it */
     bool armed;               /* the word was set by this waiter */

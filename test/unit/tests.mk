@@ -77,7 +77,8 @@ unit_tests = \
 	test/unit/test_tree_fit_memory \
 	test/unit/test_tree_fit_walk \
 	test/unit/test_vmem \
-	test/unit/test_vmem_debug
+	test/unit/test_vmem_debug \
+	test/unit/test_yield_policy
 if HAVE_FABRIC
 unit_tests += test/unit/test_ofi
 endif
