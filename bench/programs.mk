@@ -15,12 +15,16 @@ bench_startup_SOURCES = bench/proc.h bench/startup.c
 bench_startup_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 bench_startup_LDADD = $(public) $(PMIX_LIBS) -lm
 bench_vmem_pair_LDADD = $(public) $(MIMALLOC_LIBS)
+# what bench/exchange runs, besides bench/mpi_exchange
+noinst_PROGRAMS += bench/exchange_pipes
+bench_exchange_pipes_SOURCES = bench/exchange_pipes.c bench/exchange_ring.c bench/exchange_ring.h
+bench_exchange_pipes_LDADD = $(public)
 # what bench/scaling runs, besides bench/startup
 noinst_PROGRAMS += bench/scale_channels
 bench_scale_channels_SOURCES = bench/proc.h bench/scale_channels.c
 bench_scale_channels_LDADD = $(public)
 EXTRA_DIST += bench/scaling
-dist_noinst_SCRIPTS += bench/alloc bench/apps bench/compare bench/compare_net bench/guest bench/track
+dist_noinst_SCRIPTS += bench/alloc bench/apps bench/compare bench/compare_net bench/exchange bench/guest bench/track
 
 # what bench/alloc runs
 noinst_PROGRAMS += bench/alloc_local bench/alloc_pipe bench/alloc_threads
@@ -39,10 +43,13 @@ bench_alloc_threads_SOURCES = \
 bench_alloc_threads_LDADD = $(public) -lm
 EXTRA_DIST += bench/alloc_plots.py bench/alloc_thesis.py
 
-# the peer of bench/compare
+# the peers of bench/compare and bench/exchange
 if HAVE_MPI
-noinst_PROGRAMS += bench/mpi_peer
+noinst_PROGRAMS += bench/mpi_exchange bench/mpi_peer
 endif
+bench_mpi_exchange_SOURCES = bench/exchange_ring.c bench/exchange_ring.h bench/mpi_exchange.c
+bench_mpi_exchange_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+bench_mpi_exchange_LDADD = $(MPI_LIBS)
 bench_mpi_peer_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 bench_mpi_peer_LDADD = $(MPI_LIBS)
 
