@@ -20,8 +20,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define HANDSHAKE_MOST_NS (100 * NS_PER_MS)
-
 /* ---- when there is no message ---- */
 
 /* The peer has died. A message may still be there: the last store of the dead process. */
@@ -92,29 +90,6 @@ static int read_checked(struct rch *ch, struct rdesc *d)
     return 0;
 }
 
-/*
- * There is a message, but this end is not joined: so the writer is joined, its handshake is in the kernel, and the service thread is
- * about to receive it. What rwrite or rflush has promised to be visible is worth that moment, once in the life of a pipe, also to a
- * call that does not wait.
- */
-static int read_handshake_attempt(void *end)
-{
-    const struct rch *ch = end;
-    uint32_t state =
-        atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
-
-    return (state & (STATE_JOINED | STATE_FAILED | STATE_PEER_DIED)) == 0 ? R_PENDING : 0;
-}
-
-static NOINLINE uint32_t read_await_handshake(struct rch *ch)
-{
-    struct waiter w;
-
-    wait_begin(&w, &ch->own_wake, clock_now() + HANDSHAKE_MOST_NS, true);
-    (void)wait_until(&w, read_handshake_attempt, ch);
-    return atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
-}
-
 /* The message that is there, or R_PENDING, or the error. */
 static int read_take(struct rch *ch, struct read_arguments *a, uint32_t state)
 {
@@ -136,8 +111,9 @@ int read_attempt(struct rch *ch, void *arguments)
     bool joined, drained;
     int rc, ended;
 
+    /* what rwrite or rflush has promised to be visible is worth a moment, once in the life of a pipe, also without waiting */
     if ((state & STATE_JOINED) == 0 && path_message_before_join(ch))
-        state = read_await_handshake(ch);
+        state = end_await_handshake(ch, clock_now() + END_HANDSHAKE_NS);
     joined = (state & STATE_JOINED) != 0;
     if (ch->checked)
         debug_guard_check_poison(ch);

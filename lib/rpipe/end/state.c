@@ -28,6 +28,24 @@ void end_state_set(struct rch *ch, uint32_t bits)
         end_signal(ch);
 }
 
+static int state_handshake_attempt(void *end)
+{
+    const struct rch *ch = end;
+    uint32_t state =
+        atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
+
+    return (state & (STATE_JOINED | STATE_FAILED | STATE_PEER_DIED)) == 0 ? R_PENDING : 0;
+}
+
+uint32_t end_await_handshake(struct rch *ch, int64_t deadline)
+{
+    struct waiter w;
+
+    wait_begin(&w, &ch->own_wake, deadline, true);
+    (void)wait_until(&w, state_handshake_attempt, ch);
+    return atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
+}
+
 void end_signal(struct rch *ch)
 {
     int cancel;

@@ -11,8 +11,16 @@
 #include "rpipe/end/message.h"
 #include "rpipe/end/rch.h"
 
+#define END_HANDSHAKE_NS (100 * NS_PER_MS) /* for calls that do not wait */
+
 /* Sets these bits and wakes the threads that wait at this end. Rendezvous lock held. */
 void end_state_set(struct rch *ch, uint32_t bits);
+
+/*
+ * There is a message, but this end is not joined: so the writer is joined, its handshake is in the kernel or in the queue of its
+ * control network, and the service thread is about to receive it. Waits for that until `deadline`; returns the state.
+ */
+uint32_t end_await_handshake(struct rch *ch, int64_t deadline);
 
 /* The pipe has failed: sets FAILED, reports it to the peer, and stores the message of this call. Returns `code`. */
 int end_fail(struct rch *ch, int code, const char *format, ...)

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * poll.c: rpoll: waits until one of many pipes has a message, or will have none. Takes nothing.
+ *
+ * What it reports rread_nb returns: a message at an end that is not joined is reported when the handshake has arrived too, for which
+ * the first ones of a call wait END_HANDSHAKE_NS together.
  */
 #include "rpipe/end/call.h"
 #include "rpipe/end/job_state.h"
 #include "rpipe/end/path.h"
+#include "rpipe/end/state.h"
 #include "rpipe/wait/many.h"
 
 #include "observe/record/publish.h"
@@ -13,56 +17,73 @@
 
 #define POLL_MOST 65536
 
-static bool poll_is_ready_unlocked(struct rch *ch)
+struct polled {
+    const rch_t *ch;
+    int n;
+    int *ready;
+    int64_t handshakes; /* deadline of waits for handshakes; 0: there was none */
+};
+
+/* A message is there, of an end that is not joined; the state after that moment. */
+static NOINLINE uint32_t poll_await_handshake(struct polled *p, struct rch *ch)
+{
+    if (p->handshakes == 0)
+        p->handshakes = clock_now() + END_HANDSHAKE_NS;
+    return end_await_handshake(ch, p->handshakes);
+}
+
+static bool poll_is_ready_unlocked(struct polled *p, struct rch *ch)
 {
     uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire);
     int rc;
 
+    if ((state & STATE_JOINED) == 0 && path_message_before_join(ch))
+        state = poll_await_handshake(p, ch);
     if ((state & (STATE_FAILED | STATE_CLOSED | STATE_PEER_LEFT)) != 0)
         return true;
     if ((state & STATE_JOINED) == 0)
-        return (state & (STATE_PEER_CLOSED | STATE_PEER_EXITING)) != 0 ||
-               path_message_before_join(ch) || end_peer_died(ch, state);
+        return (state & (STATE_PEER_CLOSED | STATE_PEER_EXITING)) != 0 || end_peer_died(ch, state);
     if (ch->path->message_ready(ch) || ch->path->at_end(ch, state) != 0)
         return true;
     rc = ch->path->check(ch);
     return (rc != 0 && rc != R_PENDING) || end_peer_died(ch, state);
 }
 
+struct poll_arguments {
+    struct polled *polled;
+    bool ready;
+};
+
 static int poll_ready_attempt(struct rch *ch, void *arguments)
 {
-    *(bool *)arguments = poll_is_ready_unlocked(ch);
+    struct poll_arguments *a = arguments;
+
+    a->ready = poll_is_ready_unlocked(a->polled, ch);
     return 0;
 }
 
 /*
  * Of an end with a lock another thread may make calls or close it at any time: its memory stays while a call is in it.
  */
-static bool poll_is_ready(struct rch *ch)
+static bool poll_is_ready(struct polled *p, struct rch *ch)
 {
-    bool ready = true;
+    struct poll_arguments a = {p, true};
 
     if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_LOCKED) == 0)
-        return poll_is_ready_unlocked(ch);
-    (void)call_once(ch, poll_ready_attempt, &ready); /* closed meanwhile: rread reports it */
-    return ready;
+        return poll_is_ready_unlocked(p, ch);
+    (void)call_once(ch, poll_ready_attempt, &a); /* closed meanwhile: rread reports it */
+    return a.ready;
 }
-
-struct polled {
-    const rch_t *ch;
-    int n;
-    int *ready;
-};
 
 /* ready[] is written only if one is. */
 static int poll_attempt(void *of)
 {
-    const struct polled *p = of;
+    struct polled *p = of;
     bool any = false;
     int i;
 
     for (i = 0; i < p->n; i++)
-        if (poll_is_ready(p->ch[i])) {
+        if (poll_is_ready(p, p->ch[i])) {
             for (int j = 0; j < i && !any; j++)
                 p->ready[j] = 0;
             any = true;
@@ -88,7 +109,7 @@ static int poll_wait(struct polled *p, int timeout_ms)
 
 int rpipe_poll(const rch_t *ch, int n, int *ready, int timeout_ms)
 {
-    struct polled polled = {ch, n, ready};
+    struct polled polled = {ch, n, ready, 0};
     struct call call;
     int i, rc = 0;
 
