@@ -206,7 +206,9 @@ static int wait_poll(struct loop *l, int ms)
             uint64_t before = l->messages + l->ends;
 
             drain(l, l->whose[i]);
-            CHECK(l->ch[i], l->messages + l->ends > before); /* what it reports is so */
+            REQUIRE(l->messages + l->ends > before, /* what it reports is so */
+                    "context %u, after %llu of its messages: %s", l->source[l->whose[i]].ctx,
+                    (unsigned long long)l->source[l->whose[i]].got, rerror(l->ch[i]));
             k++;
         }
         if (!l->source[l->whose[i]].ended) {
