@@ -16,8 +16,13 @@ int reclaim_open(struct reclaim *r, const struct reclaim_ops *ops, uint32_t queu
 
 void reclaim_close(struct reclaim *r) { block_table_destroy(&r->table); }
 
-void reclaim_set_watermark(struct reclaim *r, double share, uint64_t units)
+void reclaim_set_watermark(struct reclaim *r, double share, uint64_t units, uint32_t unit_bytes)
 {
     r->watermark = (uint64_t)(share * (double)units);
     r->refresh_units = r->watermark;
+    if (r->ops == &reclaim_channel)
+        r->step = 0;
+    else
+        r->step = unit_bytes < RECLAIM_STEP ? RECLAIM_STEP / unit_bytes : 1;
+    r->ahead = r->units + r->step;
 }

@@ -40,11 +40,13 @@ struct reclaim {
     uint64_t units;                /* of the heap, in the blocks in flight */
     uint64_t refresh_units;        /* refresh credits when `units` reaches this */
     uint64_t watermark;            /* units at which credits are refreshed; 0: always */
-    struct block_table table;      /* tag and channel mode: blocks in flight, by index */
-    struct ring_cursor next;       /* tag and channel mode: where the next block is named */
-    struct slot *reverse;          /* channel mode: the ring, in the writer's memory */
-    bool sealed;                   /* channel mode: a network writes that ring (seal.h) */
-    uint32_t parts;                /* messages in flight that are parts of a block (mem NULL) */
+    uint64_t step;            /* units to allocate after a refresh before memory is fetched first */
+    uint64_t ahead;           /* fetch before the next allocation when `units` reaches this */
+    struct block_table table; /* tag and channel mode: blocks in flight, by index */
+    struct ring_cursor next;  /* tag and channel mode: where the next block is named */
+    struct slot *reverse;     /* channel mode: the ring, in the writer's memory */
+    bool sealed;              /* channel mode: a network writes that ring (seal.h) */
+    uint32_t parts;           /* messages in flight that are parts of a block (mem NULL) */
     void (*part_returned)(struct reclaim *r, struct rdesc *d); /* for those, instead of the heap */
     const struct reclaim_ops *ops;
 };
@@ -55,8 +57,14 @@ extern const struct reclaim_ops reclaim_prefix, reclaim_tags, reclaim_channel;
 int reclaim_open(struct reclaim *r, const struct reclaim_ops *ops, uint32_t queue,
                  uint32_t first_lap);
 void reclaim_close(struct reclaim *r);
-/* The heap has `units` units now: sets the watermark to this share of them. */
-void reclaim_set_watermark(struct reclaim *r, double share, uint64_t units);
+/*
+ * The heap has `units` units of `unit_bytes` now: sets the watermark to this share of them. A large heap is used like a small one:
+ * RECLAIM_STEP bytes after each refresh what has come back is fetched before more is allocated, so that memory that both caches have
+ * is used again; but more than a second-level cache holds, because lines that the reader has there are slow to store to. Channel
+ * mode: before every allocation.
+ */
+#define RECLAIM_STEP (3u << 20)
+void reclaim_set_watermark(struct reclaim *r, double share, uint64_t units, uint32_t unit_bytes);
 
 static inline bool reclaim_is_full(const struct reclaim *r) { return r->sent == r->limit; }
 
@@ -81,7 +89,11 @@ static FORCE_INLINE bool reclaim_sent(struct reclaim *r, struct rdesc *d)
 static inline void reclaim_schedule(struct reclaim *r)
 {
     r->refresh_units = r->units < r->watermark || r->watermark == 0 ? r->watermark : UINT64_MAX;
+    r->ahead = r->units + r->step;
 }
+
+/* Before an allocation: so much is in flight that something has probably come back. */
+static inline bool reclaim_is_due(const struct reclaim *r) { return r->units >= r->ahead; }
 
 static inline int reclaim_fetch(struct reclaim *r, const struct credit_area *area, bool all,
                                 struct violation *v)

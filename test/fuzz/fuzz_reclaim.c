@@ -115,7 +115,7 @@ static void run(struct pair *p, struct input *in)
             break;
         case 5:
             if ((op & 8) != 0)
-                reclaim_set_watermark(&p->w, (op >> 4) / 15.0, PAIR_UNITS);
+                reclaim_set_watermark(&p->w, (op >> 4) / 15.0, PAIR_UNITS, 64);
             else
                 reclaim_schedule(&p->w);
             break;

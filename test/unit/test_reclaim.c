@@ -379,13 +379,15 @@ static void credits_are_due_at_the_watermark_of_the_heap(void **state)
 
     (void)state;
     open_pair(PAIR_PREFIX, 1, 1);
-    reclaim_set_watermark(&p.w, 0.25, 16);
+    reclaim_set_watermark(&p.w, 0.25, 16, RECLAIM_STEP / 4);
     assert_int_equal(p.w.watermark, 4);
     assert_true(pair_send(&p, 3, &due));
     assert_false(due);
     assert_true(pair_send(&p, 1, &due));
     assert_true(due);
-    reclaim_schedule(&p.w); /* passed, and nothing has come back */
+    assert_true(reclaim_is_due(&p.w)); /* four units are a step */
+    reclaim_schedule(&p.w);            /* passed, and nothing has come back */
+    assert_false(reclaim_is_due(&p.w));
     due = false;
     assert_true(pair_send(&p, 1, &due));
     assert_false(due);
@@ -393,7 +395,7 @@ static void credits_are_due_at_the_watermark_of_the_heap(void **state)
     assert_int_equal(pair_fetch(&p, true, &v), 0);
     reclaim_schedule(&p.w);
     assert_int_equal(p.w.refresh_units, 4);
-    reclaim_set_watermark(&p.w, 0, 16);
+    reclaim_set_watermark(&p.w, 0, 16, 64);
     assert_true(pair_send(&p, 1, &due));
     assert_true(due);
     reclaim_schedule(&p.w);

@@ -6,7 +6,7 @@
 
 void credit_rescale(struct rch *ch)
 {
-    reclaim_set_watermark(&ch->w.blocks, ch->cfg.watermark, ch->units);
+    reclaim_set_watermark(&ch->w.blocks, ch->cfg.watermark, ch->units, ch->cfg.unit_bytes);
 }
 
 int credit_open(struct rch *ch)
@@ -16,12 +16,14 @@ int credit_open(struct rch *ch)
         [RPIPE_SYNC_TAGS] = &reclaim_tags,
         [RPIPE_SYNC_CHANNEL] = &reclaim_channel,
     };
+    int rc;
 
     atomic_store_explicit(&ch->w.sent, job_first(), memory_order_relaxed);
     slot_credit_init(&ch->w.slots, job_first(), ch->cfg.slots, ch->cfg.watermark);
+    rc = reclaim_open(&ch->w.blocks, mode[ch->cfg.mode], ch->cfg.sync_queue,
+                      (uint32_t)job_first() + 1);
     credit_rescale(ch);
-    return reclaim_open(&ch->w.blocks, mode[ch->cfg.mode], ch->cfg.sync_queue,
-                        (uint32_t)job_first() + 1);
+    return rc;
 }
 
 void credit_close(struct rch *ch) { reclaim_close(&ch->w.blocks); }

@@ -255,8 +255,8 @@ static NOINLINE int write_alloc_slow(struct rch *ch, const char *name, size_t si
 /* NULL: not at once. */
 static FORCE_INLINE struct rdesc *write_alloc_block(struct rch *ch, size_t size)
 {
-    if (UNLIKELY(ch->w.blocks.reverse != NULL) && /* channel mode: as in write_alloc_attempt */
-        mapped_fetch_credits(ch, NEED_MEMORY) != 0)
+    /* channel mode: always, as in write_alloc_attempt */
+    if (UNLIKELY(reclaim_is_due(&ch->w.blocks)) && mapped_fetch_credits(ch, NEED_MEMORY) != 0)
         return NULL;
     return write_give_block(ch, size);
 }

@@ -258,7 +258,7 @@ static int grow_take_up(struct rch *ch)
     g->full_since = 0;
     atomic_store_explicit(&g->count, count + 1, memory_order_relaxed);
     ch->units = g->total / ch->cfg.unit_bytes;
-    reclaim_set_watermark(&ch->w.blocks, ch->cfg.watermark, ch->units);
+    reclaim_set_watermark(&ch->w.blocks, ch->cfg.watermark, ch->units, ch->cfg.unit_bytes);
     return 0;
 }
 
