@@ -409,6 +409,37 @@ lib_btl_shm_la_SOURCES = \
 lib_btl_shm_la_LIBADD = lib/libslab.la lib/libutil.la
 lib_btl_shm_la_LDFLAGS = $(module_flags)
 
+pkglib_LTLIBRARIES += lib/btl_tcp.la
+lib_btl_tcp_la_SOURCES = \
+	lib/btl/tcp/backend.c \
+	lib/btl/tcp/connection.c \
+	lib/btl/tcp/connection.h \
+	lib/btl/tcp/copy.h \
+	lib/btl/tcp/failure.c \
+	lib/btl/tcp/failure.h \
+	lib/btl/tcp/frame.h \
+	lib/btl/tcp/greeting.c \
+	lib/btl/tcp/greeting.h \
+	lib/btl/tcp/listener.c \
+	lib/btl/tcp/listener.h \
+	lib/btl/tcp/progress.c \
+	lib/btl/tcp/progress.h \
+	lib/btl/tcp/queue.c \
+	lib/btl/tcp/queue.h \
+	lib/btl/tcp/receive.c \
+	lib/btl/tcp/receive.h \
+	lib/btl/tcp/region.c \
+	lib/btl/tcp/region.h \
+	lib/btl/tcp/reply.c \
+	lib/btl/tcp/reply.h \
+	lib/btl/tcp/request.c \
+	lib/btl/tcp/request.h \
+	lib/btl/tcp/tcp.h \
+	lib/btl/tcp/transfer.c \
+	lib/btl/tcp/transfer.h
+lib_btl_tcp_la_LIBADD = lib/libslab.la lib/libutil.la
+lib_btl_tcp_la_LDFLAGS = $(module_flags)
+
 if HAVE_FABRIC
 pkglib_LTLIBRARIES += lib/btl_ofi.la
 endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * failure.c: see failure.h.
+ */
+#include "btl/tcp/failure.h"
+
+#include "btl/tcp/queue.h"
+#include "btl/tcp/request.h"
+
+#include "util/fork_fds.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+
+void tcp_disconnect(struct btl_connection *c)
+{
+    if (c->fd < 0)
+        return;
+    /* explicitly: a child of a fork may still have the socket, and epoll would report it */
+    (void)epoll_ctl(c->btl->epoll, EPOLL_CTL_DEL, c->fd, NULL);
+    fork_fds_close(c->fd);
+    c->fd = -1;
+}
+
+int tcp_fail(struct btl_connection *c, int error, const char *format, ...)
+{
+    struct error message = {""};
+    va_list arguments;
+
+    if (tcp_error_of(c) != 0)
+        return tcp_error_of(c);
+    va_start(arguments, format);
+    error_vnote(&message, format, arguments);
+    va_end(arguments);
+    snprintf(c->failure, sizeof(c->failure), "to rank %d: %.200s", c->peer, message.text);
+    /* relaxed: whoever reads it reads the error, too */
+    atomic_store_explicit(&c->up, false, memory_order_relaxed);
+    /* release: the message; pairs with the acquire in tcp_connection_state */
+    atomic_store_explicit(&c->error, error, memory_order_release);
+    tcp_disconnect(c);
+    queue_clear(&c->queue);
+    c->body.rest = 0;
+    c->part_bytes = 0;
+    request_fail_all(c, error);
+    if (c->btl->host.connection_failed != NULL)
+        c->btl->host.connection_failed();
+    return error;
+}

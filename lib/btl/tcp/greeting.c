@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * greeting.c: see greeting.h.
+ */
+#include "btl/tcp/greeting.h"
+
+#include "btl/tcp/failure.h"
+#include "btl/tcp/queue.h"
+
+#include "util/failpoint.h"
+#include "util/fork_fds.h"
+#include "util/limit.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+void greeting_print(const struct tcp_name *name, char *text, size_t bytes)
+{
+    char address[INET6_ADDRSTRLEN] = "";
+
+    (void)inet_ntop(name->family == 4 ? AF_INET : AF_INET6, name->address, address,
+                    sizeof(address));
+    snprintf(text, bytes, name->family == 4 ? "%s:%u" : "[%s]:%u", address, name->port);
+}
+
+static socklen_t greeting_socket_address(const struct tcp_name *name, union tcp_address *to)
+{
+    memset(to, 0, sizeof(*to));
+    if (name->family == 4) {
+        to->four.sin_family = AF_INET;
+        to->four.sin_port = htons(name->port);
+        memcpy(&to->four.sin_addr, name->address, 4);
+        return sizeof(to->four);
+    }
+    to->six.sin6_family = AF_INET6;
+    to->six.sin6_port = htons(name->port);
+    memcpy(&to->six.sin6_addr, name->address, 16);
+    return sizeof(to->six);
+}
+
+bool greeting_same_cookie(const uint8_t *a, const uint8_t *b)
+{
+    unsigned difference = 0, i;
+
+    for (i = 0; i < TCP_COOKIE_BYTES; i++)
+        difference |= (unsigned)(a[i] ^ b[i]);
+    return difference == 0;
+}
+
+void greeting_configure(int fd)
+{
+    const int on = 1;
+
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+/* The other end's cookie, as the first thing in the queue. */
+static void greeting_queue(struct btl_connection *c)
+{
+    struct tcp_greeting greeting = {.magic = TCP_MAGIC, .id = c->name.id};
+
+    memcpy(greeting.cookie, c->name.cookie, sizeof(greeting.cookie));
+    queue_copy(&c->queue, &greeting, sizeof(greeting));
+}
+
+static void greeting_up(struct btl_connection *c)
+{
+    c->stage = TCP_UP;
+    /* relaxed: whoever transfers takes the lock */
+    atomic_store_explicit(&c->up, true, memory_order_relaxed);
+}
+
+int greeting_dial(struct btl_connection *c, struct error *err)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT, .data.u64 = c->id};
+    char text[TCP_ADDRESS_TEXT];
+    union tcp_address to;
+    socklen_t bytes = greeting_socket_address(&c->name, &to);
+    int fd = socket(to.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), rc;
+
+    greeting_print(&c->name, text, sizeof(text));
+    if (fd < 0)
+        return error_set(err, -errno, "a socket to %s: %s%s", text, strerror(errno),
+                         limit_of(errno));
+    fork_fds_add(fd);
+    greeting_configure(fd);
+    RPIPE_FAILPOINT("tcp: before dialing");
+    rc = connect(fd, &to.any, bytes) == 0 || errno == EINPROGRESS ? 0 : -errno;
+    if (rc == 0 && epoll_ctl(c->btl->epoll, EPOLL_CTL_ADD, fd, &event) != 0)
+        rc = -errno;
+    if (rc != 0) {
+        fork_fds_close(fd);
+        return error_set(err, rc, "connect(2) to %s: %s%s", text, strerror(-rc), limit_of(-rc));
+    }
+    c->fd = fd;
+    c->events = event.events;
+    c->stage = TCP_DIALING;
+    return 0;
+}
+
+void greeting_dialed(struct btl_connection *c)
+{
+    char text[TCP_ADDRESS_TEXT];
+    int error = 0;
+    socklen_t bytes = sizeof(error);
+
+    if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0)
+        error = errno;
+    if (error != 0) {
+        greeting_print(&c->name, text, sizeof(text));
+        (void)tcp_fail(c, -error, "connect(2) to %s: %s", text, strerror(error));
+        return;
+    }
+    c->stage = TCP_GREETING;
+    greeting_queue(c);
+    queue_send(c);
+    RPIPE_FAILPOINT("tcp: greeting sent");
+}
+
+void greeting_accepted(struct btl_connection *c, int fd)
+{
+    c->fd = fd;
+    c->events = EPOLLIN;
+    c->stage = TCP_GREETED;
+    if (c->named)
+        greeting_named(c);
+}
+
+void greeting_named(struct btl_connection *c)
+{
+    if (c->stage != TCP_GREETED)
+        return;
+    greeting_up(c);
+    greeting_queue(c);
+    queue_send(c);
+    RPIPE_FAILPOINT("tcp: greeting answered");
+}
+
+void greeting_answered(struct btl_connection *c, const struct tcp_greeting *greeting)
+{
+    if (c->stage == TCP_GREETING && greeting->magic == TCP_MAGIC && greeting->id == c->id &&
+        greeting_same_cookie(greeting->cookie, c->cookie))
+        greeting_up(c);
+    else
+        (void)tcp_fail(c, -EIO,
+                       "rank %d sent no valid greeting: another process listens at its address",
+                       c->peer);
+}

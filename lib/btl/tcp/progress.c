@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * progress.c: see progress.h.
+ *
+ * A thread that waits for one connection reads its socket, without waiting; every OTHERS calls that
+ * find nothing it asks epoll for the other connections. When no thread of the user drives, the
+ * service thread does: it sleeps until epoll has an event. It leaves the connections to a thread of
+ * the user that has driven within the last millisecond, since a thread that is woken by each packet
+ * takes time from one that polls; it then polls again a millisecond later.
+ *
+ * A connection is found by its number under btl.lock and locked before that is released:
+ * connection_close removes the number first, so no connection is freed while a thread is in it.
+ */
+#include "btl/tcp/progress.h"
+
+#include "btl/tcp/failure.h"
+#include "btl/tcp/greeting.h"
+#include "btl/tcp/listener.h"
+#include "btl/tcp/receive.h"
+#include "btl/tcp/reply.h"
+
+#include "util/clock.h"
+#include "util/failpoint.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+
+#define EVENTS 32
+#define ROUNDS 16 /* of the service thread, before it asks for the time again */
+#define OTHERS 8u
+#define QUIET_NS NS_PER_MS
+#define QUIET_US 1000
+#define TIMER_US 100000
+
+/* ---- one connection ---- */
+
+/* Lock held. Returns the number of bytes that were received. */
+static size_t progress_drive(struct btl_connection *c, uint32_t events)
+{
+    size_t received = 0;
+
+    if (c->fd < 0)
+        return 0;
+    if (c->stage == TCP_DIALING) {
+        if ((events & ~(uint32_t)EPOLLIN) != 0)
+            greeting_dialed(c);
+        return 0;
+    }
+    received = receive_drive(c);
+    if (tcp_error_of(c) == 0)
+        reply_send(c);
+    return received;
+}
+
+static void progress_event(struct btl *btl, const struct epoll_event *event)
+{
+    struct btl_connection *c;
+    struct tcp_guest *guest;
+
+    pthread_mutex_lock(&btl->lock);
+    c = hash_get(&btl->connections, event->data.u64);
+    if (c != NULL && pthread_mutex_trylock(&c->lock) == 0) {
+        pthread_mutex_unlock(&btl->lock);
+        (void)progress_drive(c, event->events);
+        pthread_mutex_unlock(&c->lock);
+        return;
+    }
+    if (c == NULL && event->data.u64 == 0) {
+        listener_accept(btl);
+        progress_need_timer(btl);
+    } else if (c == NULL && (guest = hash_get(&btl->guest_of, event->data.u64)) != NULL) {
+        listener_guest_ready(btl, guest);
+    }
+    pthread_mutex_unlock(&btl->lock);
+}
+
+/* Handles what epoll reports at the moment. False: nothing. */
+static bool progress_pass(struct btl *btl)
+{
+    struct epoll_event event[EVENTS];
+    int n = epoll_wait(btl->epoll, event, EVENTS, 0);
+
+    for (int i = 0; i < n; i++)
+        progress_event(btl, &event[i]);
+    return n > 0;
+}
+
+/* ---- by users ---- */
+
+void progress_all(struct btl *btl)
+{
+    /* relaxed: a hint for progress_serve */
+    atomic_store_explicit(&btl->driven_at, clock_now(), memory_order_relaxed);
+    (void)progress_pass(btl);
+}
+
+void progress_one(struct btl_connection *c)
+{
+    struct btl *btl = c->btl;
+    bool others = true;
+
+    /* relaxed: a hint for progress_serve */
+    atomic_store_explicit(&btl->driven_at, clock_now(), memory_order_relaxed);
+    if (atomic_load_explicit(&c->up, memory_order_relaxed) &&
+        pthread_mutex_trylock(&c->lock) == 0) { /* else another thread drives it */
+        c->idle = progress_drive(c, 0) > 0 ? 0 : c->idle + 1;
+        others = c->idle % OTHERS == OTHERS - 1;
+        pthread_mutex_unlock(&c->lock);
+    }
+    if (others)
+        (void)progress_pass(btl);
+}
+
+/* ---- by the service thread ---- */
+
+static void progress_serve(void *arg)
+{
+    struct btl *btl = arg;
+    int round;
+
+    if (clock_now() - atomic_load_explicit(&btl->driven_at, memory_order_relaxed) < QUIET_NS) {
+        (void)btl->host.watch(-1, QUIET_US, progress_serve, btl);
+        return;
+    }
+    for (round = 0; round < ROUNDS && progress_pass(btl); round++)
+        ;
+    RPIPE_FAILPOINT("tcp: driven by the service thread");
+    (void)btl->host.watch(btl->epoll, 0, progress_serve, btl);
+}
+
+/* ---- deadlines ---- */
+
+/* btl.lock held. True: a connection is still on its way up. */
+static bool progress_expire(struct btl *btl, int64_t now)
+{
+    struct link *at, *after;
+
+    list_for_each (at, after, &btl->rising) {
+        struct btl_connection *c = container_of(at, struct btl_connection, rising);
+
+        pthread_mutex_lock(&c->lock);
+        if (c->stage != TCP_UP && c->deadline <= now)
+            (void)tcp_fail(c, -ETIMEDOUT,
+                           "the connection did not come up before its deadline (RPIPE_TIMEOUT_MS)");
+        if (c->stage == TCP_UP || tcp_error_of(c) != 0)
+            list_remove(at);
+        pthread_mutex_unlock(&c->lock);
+    }
+    return !list_empty(&btl->rising);
+}
+
+static void progress_timer(void *arg)
+{
+    struct btl *btl = arg;
+    const int64_t now = clock_now();
+    bool more;
+
+    pthread_mutex_lock(&btl->lock);
+    more = listener_expire(btl, now);
+    more = progress_expire(btl, now) || more;
+    btl->timer = more && btl->host.watch(-1, TIMER_US, progress_timer, btl) == 0;
+    pthread_mutex_unlock(&btl->lock);
+}
+
+void progress_need_timer(struct btl *btl)
+{
+    if (!btl->timer)
+        btl->timer = btl->host.watch(-1, TIMER_US, progress_timer, btl) == 0;
+}
+
+int progress_start(struct btl *btl) { return btl->host.watch(-1, 0, progress_serve, btl); }
+
+void progress_stop(struct btl *btl)
+{
+    btl->host.unwatch(progress_serve, btl);
+    btl->host.unwatch(progress_timer, btl);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * receive.h: what a connection receives. Lock of the connection held.
+ */
+#ifndef BTL_TCP_RECEIVE_H
+#define BTL_TCP_RECEIVE_H
+
+#include "btl/tcp/tcp.h"
+
+/*
+ * Reads what the socket has, up to a limit, places and answers it. May fail the connection. Returns
+ * the number of bytes.
+ */
+size_t receive_drive(struct btl_connection *c);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * request.c: see request.h.
+ *
+ * Invariant: `placing` is the number of flushes and atomics among the pending requests.
+ */
+#include "btl/tcp/request.h"
+
+static struct tcp_pending *request_at(const struct btl_connection *c, uint32_t number)
+{
+    return &c->pending[number & (c->depth - 1)];
+}
+
+void request_add(struct btl_connection *c, const struct tcp_pending *p)
+{
+    *request_at(c, c->asked++) = *p;
+    c->placing += p->answer != TCP_DATA;
+    if (p->done != NULL)
+        atomic_fetch_add_explicit(&p->done->pending, 1, memory_order_relaxed);
+}
+
+const struct tcp_pending *request_next(const struct btl_connection *c, enum tcp_code answer)
+{
+    const struct tcp_pending *p = request_at(c, c->answered);
+
+    return c->asked != c->answered && p->answer == answer ? p : NULL;
+}
+
+static void request_finish(struct btl_connection *c, int error)
+{
+    struct tcp_pending *p = request_at(c, c->answered++);
+    int none = 0;
+
+    c->placing -= p->answer != TCP_DATA;
+    if (p->done == NULL)
+        return;
+    if (error != 0)
+        atomic_compare_exchange_strong_explicit(&p->done->error, &none, error,
+                                                memory_order_relaxed, memory_order_relaxed);
+    /* release: the data and the error; pairs with the acquire of a caller that reads 0 */
+    atomic_fetch_sub_explicit(&p->done->pending, 1, memory_order_release);
+}
+
+void request_complete(struct btl_connection *c) { request_finish(c, 0); }
+
+void request_fail_all(struct btl_connection *c, int error)
+{
+    while (c->asked != c->answered)
+        request_finish(c, error);
+}

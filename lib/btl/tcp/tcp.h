@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tcp.h: the structures of the sockets backend (doc/tcp.md).
+ *
+ *   backend.c     the table of struct btl_ops: opening, closing, fork, memory of peers
+ *   frame.h       the format of what a connection carries
+ *   region.c      memory that a peer may access: every frame is checked against it
+ *   queue.c       what a connection has to send; sends it
+ *   receive.c     reads frames, places them, answers requests
+ *   failure.c     the failure of a connection
+ *   transfer.c    write, get, atomic, flush
+ *   greeting.c    how a connection comes up: dialing, cookies
+ *   listener.c    the listening socket and unauthenticated connections
+ *   progress.c    drives connections, on threads of the user and on the service thread
+ *   connection.c  connections as struct btl_ops
+ *
+ * Each connection is a TCP connection of its own. Lock order: btl.lock, the lock of a connection,
+ * that of a region; no two of a kind at once. Nothing waits with a lock held: every call of a socket
+ * returns at once. Functions of queue.c, receive.c, failure.c, transfer.c and greeting.c run with the lock of the
+ * connection held.
+ */
+#ifndef BTL_TCP_TCP_H
+#define BTL_TCP_TCP_H
+
+#include "btl/btl.h"
+#include "btl/slab.h"
+#include "btl/tcp/frame.h"
+
+#include "util/error.h"
+#include "util/hash.h"
+#include "util/list.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
+
+/* Words of struct btl_key. */
+enum { KEY_REGION, KEY_OFFSET, KEY_BYTES, KEY_ACCESS };
+
+#define TCP_DEPTH 64u          /* outstanding requests of an end, unless more are requested */
+#define TCP_DEPTH_MOST 65536u  /* what a peer may announce */
+#define TCP_QUEUE_BYTES 16384u /* copied bytes that wait for the socket */
+#define TCP_QUEUE_EXTENTS 64u  /* payloads by reference among them */
+#define TCP_COPIED_MOST 512u   /* longer payloads are sent from where they are */
+#define TCP_LARGEST_PART 88u   /* of a frame that is only read as a whole */
+
+union tcp_address {
+    struct sockaddr any;
+    struct sockaddr_in four;
+    struct sockaddr_in6 six;
+};
+
+/* ---- what a connection sends (queue.c) ---- */
+
+/* Bytes that are sent from where they are, behind the copied bytes up to `at`. */
+struct tcp_extent {
+    uint32_t at;
+    const char *local; /* memory of a write; or NULL: of a region */
+    uint64_t region, offset;
+    uint64_t bytes; /* what has not been sent yet */
+};
+
+/*
+ * Copied bytes and extents, both from `first` to `end`; both start again at 0 when everything has
+ * been sent.
+ */
+struct tcp_queue {
+    uint32_t first, end;
+    uint32_t first_extent, end_extent;
+    bool blocked; /* the socket is full: epoll reports when it is not */
+    char *bytes;  /* TCP_QUEUE_BYTES */
+    struct tcp_extent extent[TCP_QUEUE_EXTENTS];
+};
+
+/* ---- requests ---- */
+
+/* A request of this end that has not been answered. */
+struct tcp_pending {
+    enum tcp_code answer; /* the expected one */
+    char *local;          /* where the data or the old value goes; or NULL */
+    uint64_t bytes;       /* DATA */
+    struct btl_done *done;
+};
+
+/* A request of the peer that has not been answered. */
+struct tcp_reply {
+    enum tcp_code code;
+    uint64_t region, offset, bytes; /* VALUE: the value is `offset` */
+};
+
+/* The bytes of a frame that are still to come. */
+struct tcp_body {
+    uint64_t rest;
+    uint64_t region, offset; /* PUT */
+    char *local;             /* DATA */
+};
+
+enum tcp_stage {
+    TCP_OPEN,     /* the address of the other end is not known; or nobody has dialed */
+    TCP_DIALING,  /* connect() has not completed */
+    TCP_GREETING, /* the greeting has been sent: its answer is awaited */
+    TCP_GREETED,  /* a greeting has come; the address of the other end has not */
+    TCP_UP
+};
+
+struct btl_connection {
+    struct btl *btl;
+    pthread_mutex_t lock;
+    uint64_t id;         /* in btl.connections */
+    struct link link;    /* btl.all */
+    struct link rising;  /* btl.rising, until the timer finds it up or failed */
+    struct link waiting; /* btl.gathered */
+    int peer;
+    enum btl_role role;
+    int fd;
+    uint32_t events; /* those that epoll reports */
+    enum tcp_stage stage;
+    _Atomic bool up;
+    _Atomic int error; /* 0 or -errno; set after the message */
+    char failure[256];
+    int64_t deadline; /* of coming up */
+    uint8_t cookie[TCP_COOKIE_BYTES];
+    bool named; /* `name` is the address of the other end */
+    struct tcp_name name;
+
+    struct tcp_queue queue;
+    uint8_t part[TCP_LARGEST_PART]; /* the beginning of a frame that has come in part */
+    uint32_t part_bytes;
+    struct tcp_body body;
+
+    uint32_t depth, peer_depth;    /* powers of two */
+    struct tcp_pending *pending;   /* [depth] */
+    struct tcp_reply *reply;       /* [peer_depth] */
+    uint32_t asked, answered;      /* requests of this end; modulo depth */
+    uint32_t requested, replied;   /* requests of the peer; modulo peer_depth */
+    uint32_t placing;              /* pending flushes and atomics */
+    bool unflushed;                /* something was written behind the last flush */
+    uint32_t idle;                 /* calls of progress that have found nothing */
+    int64_t written_at;            /* end of the last write */
+    uint32_t burst;                /* writes that followed each other closely */
+    uint32_t unposted;             /* requests that no sendmsg has included yet */
+    struct btl_counts counts;
+};
+
+/* An unauthenticated connection. */
+struct tcp_guest {
+    struct link link; /* btl.guests: oldest first */
+    uint64_t id;
+    int fd;
+    int64_t deadline;
+    uint32_t bytes; /* of the greeting */
+    struct tcp_greeting greeting;
+};
+
+struct tcp_regions; /* region.c */
+
+struct btl {
+    pthread_mutex_t lock;
+    struct btl_host host;
+    bool forked; /* in a child, where nothing may be accessed */
+    int epoll, listener;
+    bool listening; /* epoll has the listener */
+    struct tcp_name name; /* address and port of the listener */
+    struct tcp_regions *regions;
+    struct slab_pool *slabs;
+    struct link all;         /* connections */
+    struct hash connections; /* id → connection */
+    struct link rising;      /* connections that are not up yet */
+    struct link guests;
+    struct hash guest_of; /* id → guest */
+    size_t guest_count;
+    uint64_t last_id; /* of connections and guests */
+    bool timer;       /* the timer of deadlines runs */
+    _Atomic uint32_t connection_count;
+    _Atomic int64_t driven_at; /* when a thread of the user last made progress */
+};
+
+static inline int tcp_error_of(const struct btl_connection *c)
+{
+    return atomic_load_explicit(&c->error, memory_order_relaxed);
+}
+
+/* In the child of a fork: -ENOTCONN and an error message. */
+static inline int tcp_check_fork(const struct btl *btl, struct error *err)
+{
+    if (!btl->forked)
+        return 0;
+    return error_set(err, -ENOTCONN,
+                     "this process is the child of a fork; the sockets are its parent's");
+}
+
+#endif
