@@ -32,6 +32,7 @@ static struct entry btl_table[] = {
     {.name = "shm"}, /* BTL_USABLE_SHM and so on are 1 << index */
     {.name = "verbs"},
     {.name = "ofi"},
+    {.name = "tcp"},
     {.name = "sim", .by_name_only = true},
 };
 #define ENTRIES (int)(sizeof(btl_table) / sizeof(btl_table[0]))
@@ -215,7 +216,7 @@ static int btl_take_named(const char *name, const char *source, int peer, struct
         return rc;
     }
     return error_set(err, -ENOTSUP,
-                     "there is no backend \"%s\"; this version has shm, verbs and ofi", name);
+                     "there is no backend \"%s\"; this version has shm, verbs, ofi and tcp", name);
 }
 
 /* Warns once per process, not for each pipe, of what is slower than it could be. */

@@ -370,7 +370,8 @@ void btl_stop(void);
 void btl_forked(void);
 /*
  * Chooses the backend for a peer and opens it: the setting RPIPE_BTL, otherwise `wanted` (a name or
- * NULL), otherwise shm if descriptors can be passed, verbs if both ranks can probably use it, ofi.
+ * NULL), otherwise shm if descriptors can be passed, verbs if both ranks can probably use it, ofi. Never tcp
+ * unless it is named.
  * Both ends choose the same without communicating. err has the reason for the choice, or on
  * -ENOTSUP one reason for each backend.
  */
@@ -395,6 +396,7 @@ int btl_describe(int index, const char **name, bool *usable, struct error *err);
 #define BTL_USABLE_SHM 1u
 #define BTL_USABLE_VERBS 2u
 #define BTL_USABLE_OFI 4u
+#define BTL_USABLE_TCP 8u
 
 /*
  * Bit mask of backends that can probably be used by this rank: the module is installed and, for

@@ -85,5 +85,7 @@ uint32_t btl_probe(void)
         usable |= BTL_USABLE_VERBS;
     if (module_installed("btl_ofi"))
         usable |= BTL_USABLE_OFI;
+    if (module_installed("btl_tcp"))
+        usable |= BTL_USABLE_TCP;
     return usable;
 }

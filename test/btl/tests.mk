@@ -15,9 +15,10 @@ test_btl_conform_LDADD = lib/libutil.la
 network_scripts = \
 	test/btl/conform-defects \
 	test/btl/conform-ofi \
-	test/btl/conform-sim
+	test/btl/conform-sim \
+	test/btl/conform-tcp
 dist_check_SCRIPTS += $(network_scripts) test/run-sim
-test/btl/conform-defects.log test/btl/conform-ofi.log test/btl/conform-sim.log: test/btl/conform$(EXEEXT) $(check_LTLIBRARIES)
+test/btl/conform-defects.log test/btl/conform-ofi.log test/btl/conform-sim.log test/btl/conform-tcp.log: test/btl/conform$(EXEEXT) $(check_LTLIBRARIES)
 # unit tests of pipes over the simulated network
 sim_tests = \
 	test/faults/given_back-1.sim \

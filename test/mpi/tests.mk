@@ -84,12 +84,14 @@ mpi_tests = \
 	test/mpi/mp_compose-2.mpi \
 	test/mpi/mp_compose-3.mpi \
 	test/mpi/mp_compose-3+ofi.mpi \
+	test/mpi/mp_compose-3+tcp.mpi \
 	test/mpi/mp_compose-4.mpi \
 	test/mpi/mp_compose_recovery-3.mpi \
 	test/mpi/mp_compose_recovery-5.mpi \
 	test/mpi/mp_death_recovery-3.mpi \
 	test/mpi/mp_death_recovery-5.mpi \
 	test/mpi/mp_event-2+ofi.mpi \
+	test/mpi/mp_event-2+tcp.mpi \
 	test/mpi/mp_event-2.mpi \
 	test/mpi/mp_event-5.mpi \
 	test/mpi/mp_events-2.mpi \
@@ -97,14 +99,17 @@ mpi_tests = \
 	test/mpi/mp_events-3.mpi \
 	test/mpi/mp_graph-2.mpi \
 	test/mpi/mp_graph-3+ofi.mpi \
+	test/mpi/mp_graph-3+tcp.mpi \
 	test/mpi/mp_graph-3.mpi \
 	test/mpi/mp_graph-5.mpi \
 	test/mpi/mp_graph-8.mpi \
 	test/mpi/mp_modules_loaded-3.mpi \
 	test/mpi/mp_peer_left-2.mpi \
 	test/mpi/mp_peer_left-3+ofi.mpi \
+	test/mpi/mp_peer_left-3+tcp.mpi \
 	test/mpi/mp_peer_left-3.mpi \
 	test/mpi/mp_many-2+ofi.mpi \
+	test/mpi/mp_many-2+tcp.mpi \
 	test/mpi/mp_many-2.mpi \
 	test/mpi/mp_many-5.mpi \
 	test/mpi/mp_master-2.mpi \
@@ -120,6 +125,7 @@ mpi_tests = \
 	test/mpi/mp_observe-3.mpi \
 	test/mpi/mp_pipe-2+ofi.mpi \
 	test/mpi/mp_pipe-2+ofi_steps.mpi \
+	test/mpi/mp_pipe-2+tcp.mpi \
 	test/mpi/mp_pipe-2.mpi \
 	test/mpi/mp_recovery-3.mpi \
 	test/mpi/mp_recovery-5.mpi \
@@ -127,13 +133,16 @@ mpi_tests = \
 	test/mpi/mp_region-1.mpi \
 	test/mpi/mp_region-2+ofi.mpi \
 	test/mpi/mp_region-2+ofi_steps.mpi \
+	test/mpi/mp_region-2+tcp.mpi \
 	test/mpi/mp_region-3.mpi \
 	test/mpi/mp_reopen-2+ofi.mpi \
+	test/mpi/mp_reopen-2+tcp.mpi \
 	test/mpi/mp_reopen-2.mpi \
 	test/mpi/mp_reopen-3+ofi_steps.mpi \
 	test/mpi/mp_reopen-3.mpi \
 	test/mpi/mp_reopen-8.mpi \
 	test/mpi/mp_soak-2+ofi.mpi \
+	test/mpi/mp_soak-2+tcp.mpi \
 	test/mpi/mp_soak-2.mpi \
 	test/mpi/mp_soak-3-signals.mpi \
 	test/mpi/mp_soak-5-threads.mpi \

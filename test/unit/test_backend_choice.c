@@ -25,6 +25,7 @@
 #define SHM BTL_USABLE_SHM
 #define VERBS BTL_USABLE_VERBS
 #define OFI BTL_USABLE_OFI
+#define TCP BTL_USABLE_TCP
 #define ALL (SHM | VERBS | OFI)
 
 static char directory[] = "/tmp/rmalloc-choice-XXXXXX";

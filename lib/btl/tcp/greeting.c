@@ -7,6 +7,7 @@
 #include "btl/tcp/failure.h"
 #include "btl/tcp/queue.h"
 
+#include "util/clock.h"
 #include "util/failpoint.h"
 #include "util/fork_fds.h"
 #include "util/limit.h"
@@ -18,6 +19,9 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+
+#define AGAIN_NS (10 * NS_PER_MS)
+#define DOUBLINGS 7
 
 void greeting_print(const struct tcp_name *name, char *text, size_t bytes)
 {
@@ -68,6 +72,13 @@ static void greeting_queue(struct btl_connection *c)
     queue_copy(&c->queue, &greeting, sizeof(greeting));
 }
 
+void greeting_refuse(int fd)
+{
+    const struct tcp_greeting none = {.magic = TCP_MAGIC};
+
+    (void)send(fd, &none, sizeof(none), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 static void greeting_up(struct btl_connection *c)
 {
     c->stage = TCP_UP;
@@ -80,6 +91,7 @@ int greeting_dial(struct btl_connection *c, struct error *err)
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT, .data.u64 = c->id};
     char text[TCP_ADDRESS_TEXT];
     union tcp_address to;
+    bool connected;
     socklen_t bytes = greeting_socket_address(&c->name, &to);
     int fd = socket(to.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), rc;
 
@@ -90,7 +102,9 @@ int greeting_dial(struct btl_connection *c, struct error *err)
     fork_fds_add(fd);
     greeting_configure(fd);
     RPIPE_FAILPOINT("tcp: before dialing");
-    rc = connect(fd, &to.any, bytes) == 0 || errno == EINPROGRESS ? 0 : -errno;
+    rc = connect(fd, &to.any, bytes);
+    connected = rc == 0;
+    rc = connected || errno == EINPROGRESS ? 0 : -errno;
     if (rc == 0 && epoll_ctl(c->btl->epoll, EPOLL_CTL_ADD, fd, &event) != 0)
         rc = -errno;
     if (rc != 0) {
@@ -100,7 +114,32 @@ int greeting_dial(struct btl_connection *c, struct error *err)
     c->fd = fd;
     c->events = event.events;
     c->stage = TCP_DIALING;
+    c->dialed++;
+    if (connected)
+        greeting_dialed(c);
     return 0;
+}
+
+void greeting_lost(struct btl_connection *c)
+{
+    const uint32_t doublings = c->dialed < DOUBLINGS ? c->dialed : DOUBLINGS;
+
+    tcp_disconnect(c);
+    queue_clear(&c->queue);
+    c->part_bytes = 0;
+    c->stage = TCP_OPEN;
+    c->dial_at = clock_now() + (AGAIN_NS << doublings);
+}
+
+void greeting_dial_again(struct btl_connection *c, int64_t now)
+{
+    struct error err = {""};
+    int rc = 0;
+
+    if (c->stage == TCP_OPEN && c->role == BTL_CONNECTS && c->named && c->dial_at <= now)
+        rc = greeting_dial(c, &err);
+    if (rc != 0)
+        (void)tcp_fail(c, rc, "%s", err.text);
 }
 
 void greeting_dialed(struct btl_connection *c)
@@ -111,6 +150,10 @@ void greeting_dialed(struct btl_connection *c)
 
     if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0)
         error = errno;
+    if (error == ECONNRESET) {
+        greeting_lost(c);
+        return;
+    }
     if (error != 0) {
         greeting_print(&c->name, text, sizeof(text));
         (void)tcp_fail(c, -error, "connect(2) to %s: %s", text, strerror(error));
@@ -146,6 +189,8 @@ void greeting_answered(struct btl_connection *c, const struct tcp_greeting *gree
     if (c->stage == TCP_GREETING && greeting->magic == TCP_MAGIC && greeting->id == c->id &&
         greeting_same_cookie(greeting->cookie, c->cookie))
         greeting_up(c);
+    else if (greeting->magic == TCP_MAGIC && greeting->id == 0)
+        (void)tcp_fail(c, -ECONNREFUSED, "rank %d has closed the other end", c->peer);
     else
         (void)tcp_fail(c, -EIO,
                        "rank %d sent no valid greeting: another process listens at its address",

@@ -5,7 +5,11 @@
  * The connecting end dials the listener of the accepting one and sends that connection's cookie,
  * which it has received over the control network. The accepting end answers with the cookie of the
  * connecting end, as soon as it has received that; it then transfers. The connecting end transfers
- * when it has the answer. Lock of the connection held for all.
+ * when it has the answer.
+ *
+ * A greeting that fits no connection is answered by a refusal. Where a connection ends without an
+ * answer, the accepting end may have had too many unauthenticated connections (listener.h): then the
+ * connecting end dials again, until its deadline. Lock of the connection held for all.
  */
 #ifndef BTL_TCP_GREETING_H
 #define BTL_TCP_GREETING_H
@@ -23,6 +27,12 @@ bool greeting_same_cookie(const uint8_t *a, const uint8_t *b);
 int greeting_dial(struct btl_connection *c, struct error *err);
 /* Dialing has ended, with success or without. */
 void greeting_dialed(struct btl_connection *c);
+/* The socket has ended before the answer. */
+void greeting_lost(struct btl_connection *c);
+/* The timer: dials again if it is time to. */
+void greeting_dial_again(struct btl_connection *c, int64_t now);
+/* What refuses a guest. */
+void greeting_refuse(int fd);
 /* The accepting end has the socket of a connection that has sent its cookie. */
 void greeting_accepted(struct btl_connection *c, int fd);
 /* The accepting end has the address. */

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #define BACKLOG 4096
@@ -77,12 +78,24 @@ static int listener_bind(struct btl *btl, union tcp_address *a)
     return listener_watch(btl);
 }
 
+static size_t listener_guests_most(void)
+{
+    struct rlimit files;
+    size_t most;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return GUESTS_LEAST;
+    most = files.rlim_cur / 4 < GUESTS_MOST ? (size_t)(files.rlim_cur / 4) : GUESTS_MOST;
+    return most > GUESTS_LEAST ? most : GUESTS_LEAST;
+}
+
 int listener_open(struct btl *btl, struct error *err)
 {
     union tcp_address a;
     int rc = listener_parse(btl->host.address, &a, &btl->name);
 
     btl->listener = -1;
+    btl->guests_most = listener_guests_most();
     if (rc == 0)
         rc = listener_bind(btl, &a);
     if (rc == 0)
@@ -150,7 +163,7 @@ void listener_accept(struct btl *btl)
         fd = accept4(btl->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0)
             break;
-        while (btl->guest_count >= GUESTS_MOST)
+        while (btl->guest_count >= btl->guests_most)
             listener_show_out(btl, listener_oldest(btl));
         g = listener_add(btl, fd);
         if (g != NULL)
@@ -205,6 +218,7 @@ static void listener_greeted(struct btl *btl, struct tcp_guest *g)
 
     if (c == NULL) {
         log_debug("tcp: a connection without a valid greeting is closed");
+        greeting_refuse(g->fd);
         listener_show_out(btl, g);
         return;
     }

@@ -3,15 +3,16 @@
  * listener.h: the listening socket of the backend, and connections that have not been authenticated.
  *
  * Any process can dial the listener. What it has dialed is a guest until it has sent the cookie of a
- * connection that waits. There are at most GUESTS_MOST guests, and each for GUEST_NS: a new one
- * evicts the oldest. btl.lock held for all but listener_open() and listener_close().
+ * connection that waits. There are at most btl.guests_most guests, a quarter of the descriptors of
+ * this process, and each for GUEST_NS: a new one evicts the oldest. btl.lock held for all but listener_open() and listener_close().
  */
 #ifndef BTL_TCP_LISTENER_H
 #define BTL_TCP_LISTENER_H
 
 #include "btl/tcp/tcp.h"
 
-#define GUESTS_MOST 512u
+#define GUESTS_MOST 4096u
+#define GUESTS_LEAST 16u
 #define GUEST_NS (10 * NS_PER_S)
 
 /* Listens at the address of this rank; stores it in btl.name. 0, or -errno and an error message. */

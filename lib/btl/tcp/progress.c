@@ -47,7 +47,7 @@ static size_t progress_drive(struct btl_connection *c, uint32_t events)
         return 0;
     }
     received = receive_drive(c);
-    if (tcp_error_of(c) == 0)
+    if (tcp_error_of(c) == 0 && c->fd >= 0)
         reply_send(c);
     return received;
 }
@@ -139,6 +139,7 @@ static bool progress_expire(struct btl *btl, int64_t now)
         struct btl_connection *c = container_of(at, struct btl_connection, rising);
 
         pthread_mutex_lock(&c->lock);
+        greeting_dial_again(c, now);
         if (c->stage != TCP_UP && c->deadline <= now)
             (void)tcp_fail(c, -ETIMEDOUT,
                            "the connection did not come up before its deadline (RPIPE_TIMEOUT_MS)");

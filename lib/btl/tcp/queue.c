@@ -185,6 +185,8 @@ static bool queue_send_batch(struct btl_connection *c, uint64_t *sent)
     if (error == EPROTO)
         (void)tcp_fail(c, -EIO, "memory that rank %d reads was freed before it had arrived",
                        c->peer);
+    else if (c->stage == TCP_GREETING && (error == EPIPE || error == ECONNRESET))
+        return false; /* recv(2) reports the end, too, see greeting_lost() */
     else if (error != 0 && error != EAGAIN && error != EWOULDBLOCK && error != EINTR)
         (void)tcp_fail(c, -error, "sendmsg(2): %s", strerror(error));
     if (error != 0)

@@ -362,7 +362,9 @@ size_t receive_drive(struct btl_connection *c)
              ((size_t)n >= BUFFER_BYTES || c->body.rest > 0));
     if (tcp_error_of(c) != 0)
         return all;
-    if (n == 0)
+    if (c->stage == TCP_GREETING && (n == 0 || n == -ECONNRESET || n == -EPIPE))
+        greeting_lost(c);
+    else if (n == 0)
         (void)tcp_fail(c, -ECONNRESET, "the other end has closed it, or its process has ended");
     else if (n < 0 && n != -EAGAIN && n != -EINTR)
         (void)tcp_fail(c, (int)n, "recv(2): %s", strerror((int)-n));

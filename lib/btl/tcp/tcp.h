@@ -96,10 +96,10 @@ struct tcp_body {
 };
 
 enum tcp_stage {
-    TCP_OPEN,     /* the address of the other end is not known; or nobody has dialed */
+    TCP_OPEN,     /* no socket: the address of the other end is not known, or no dial has come */
     TCP_DIALING,  /* connect() has not completed */
     TCP_GREETING, /* the greeting has been sent: its answer is awaited */
-    TCP_GREETED,  /* a greeting has come; the address of the other end has not */
+    TCP_GREETED,  /* a greeting has been received, but not the address of the other end */
     TCP_UP
 };
 
@@ -119,6 +119,8 @@ struct btl_connection {
     _Atomic int error; /* 0 or -errno; set after the message */
     char failure[256];
     int64_t deadline; /* of coming up */
+    int64_t dial_at;  /* TCP_OPEN, the connecting end: when it dials again */
+    uint32_t dialed;  /* times that it has dialed */
     uint8_t cookie[TCP_COOKIE_BYTES];
     bool named; /* `name` is the address of the other end */
     struct tcp_name name;
@@ -168,7 +170,7 @@ struct btl {
     struct link rising;      /* connections that are not up yet */
     struct link guests;
     struct hash guest_of; /* id → guest */
-    size_t guest_count;
+    size_t guest_count, guests_most;
     uint64_t last_id; /* of connections and guests */
     bool timer;       /* the timer of deadlines runs */
     _Atomic uint32_t connection_count;
