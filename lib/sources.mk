@@ -418,6 +418,8 @@ lib_btl_tcp_la_SOURCES = \
 	lib/btl/tcp/failure.c \
 	lib/btl/tcp/failure.h \
 	lib/btl/tcp/frame.h \
+	lib/btl/tcp/gather.c \
+	lib/btl/tcp/gather.h \
 	lib/btl/tcp/greeting.c \
 	lib/btl/tcp/greeting.h \
 	lib/btl/tcp/listener.c \

@@ -344,7 +344,8 @@ static void flush_places(struct side *s)
 /* What is accepted needs no further call, at neither end. */
 static void no_further_call(struct side *s)
 {
-    struct field f = field_open(s, 1, 2 * MIB, BTL_PEER_WRITES, 0);
+    enum { BURST = 40 };
+    struct field f = field_open(s, BURST, 2 * MIB, BTL_PEER_WRITES, 0);
     struct far source = far_alloc(s, 2, MIB, BTL_PEER_READS);
     struct btl_transfer slot = to(&f.ring, &f.near_ring, 0, SLOT_BYTES);
 
@@ -357,6 +358,17 @@ static void no_further_call(struct side *s)
         write_must(s, f.connection, &payload, &slot);
         ask(s, (struct ask){.what = ASK_AWAIT | ASK_IDLE, .id = 0, .a = 0, .b = n, .c = 1});
     }
+    for (uint64_t n = 0; n < BURST; n++) { /* one after the other, of which a backend may make one */
+        struct btl_transfer one = to(&f.ring, &f.near_ring, n * SLOT_BYTES, SLOT_BYTES);
+
+        seal(&f.near_ring, n, &(struct note){100 + n, 0, 0, 0});
+        write_must(s, f.connection, NULL, &one);
+    }
+    ask(s, (struct ask){.what = ASK_AWAIT | ASK_IDLE,
+                        .id = 0,
+                        .a = (BURST - 1) * SLOT_BYTES,
+                        .b = 100 + BURST - 1,
+                        .c = 1});
     for (uint64_t n = 1; n <= 4; n++) {
         struct btl_transfer t = to(&source, &f.near_heap, 0, n * 100000);
         struct btl_done done = {0};

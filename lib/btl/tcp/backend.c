@@ -9,6 +9,7 @@
  */
 #include "btl/tcp/connection.h"
 #include "btl/tcp/failure.h"
+#include "btl/tcp/gather.h"
 #include "btl/tcp/listener.h"
 #include "btl/tcp/progress.h"
 #include "btl/tcp/region.h"
@@ -109,6 +110,7 @@ static void tcp_init(struct btl *btl, const struct btl_host *host)
     list_init(&btl->all);
     list_init(&btl->rising);
     list_init(&btl->guests);
+    gather_init(btl);
     hash_init(&btl->connections);
     hash_init(&btl->guest_of);
 }
@@ -167,6 +169,7 @@ static void tcp_close(struct btl *btl)
     if (btl->forked)
         return;
     progress_stop(btl);
+    gather_stop(btl);
     while (!list_empty(&btl->all))
         tcp_connection_close(container_of(btl->all.next, struct btl_connection, link));
     listener_close(btl);
@@ -177,6 +180,7 @@ static void tcp_close(struct btl *btl)
 static void tcp_forked(struct btl *btl)
 {
     pthread_mutex_init(&btl->lock, NULL);
+    gather_forked(btl);
     slab_pool_forked(btl->slabs);
     regions_forked(btl->regions);
     fork_fds_close_all();

@@ -9,6 +9,7 @@
 #include "btl/tcp/connection.h"
 
 #include "btl/tcp/failure.h"
+#include "btl/tcp/gather.h"
 #include "btl/tcp/greeting.h"
 #include "btl/tcp/progress.h"
 #include "btl/tcp/transfer.h"
@@ -58,6 +59,7 @@ static struct btl_connection *tcp_connection_new(struct btl *btl, uint32_t depth
     c->fd = -1;
     c->depth = depth;
     list_init(&c->rising);
+    list_init(&c->waiting);
     c->queue.bytes = malloc(TCP_QUEUE_BYTES);
     c->pending = calloc(depth, sizeof(c->pending[0]));
     if (c->queue.bytes != NULL && c->pending != NULL)
@@ -217,6 +219,7 @@ void tcp_connection_close(struct btl_connection *c)
     list_remove(&c->rising);
     pthread_mutex_unlock(&btl->lock);
     pthread_mutex_lock(&c->lock); /* a thread that has found it before may still drive it */
+    gather_forget(c);
     tcp_disconnect(c);
     pthread_mutex_unlock(&c->lock);
     tcp_connection_free(c);

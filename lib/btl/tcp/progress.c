@@ -14,6 +14,7 @@
 #include "btl/tcp/progress.h"
 
 #include "btl/tcp/failure.h"
+#include "btl/tcp/gather.h"
 #include "btl/tcp/greeting.h"
 #include "btl/tcp/listener.h"
 #include "btl/tcp/receive.h"
@@ -91,6 +92,8 @@ void progress_all(struct btl *btl)
 {
     /* relaxed: a hint for progress_serve */
     atomic_store_explicit(&btl->driven_at, clock_now(), memory_order_relaxed);
+    if (!gather_is_empty(btl))
+        gather_send_all(btl);
     (void)progress_pass(btl);
 }
 
@@ -107,6 +110,8 @@ void progress_one(struct btl_connection *c)
         others = c->idle % OTHERS == OTHERS - 1;
         pthread_mutex_unlock(&c->lock);
     }
+    if (!gather_is_empty(btl))
+        gather_send_all(btl);
     if (others)
         (void)progress_pass(btl);
 }

@@ -15,6 +15,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#define FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL)
 #define RANGES 32u                     /* of one sendmsg */
 #define TURN_BYTES ((uint64_t)1 << 20) /* in one call, before other threads get the lock */
 
@@ -177,7 +178,8 @@ static bool queue_send_batch(struct btl_connection *c, uint64_t *sent)
 
     if (error == 0) {
         message.msg_iovlen = b.ranges;
-        n = sendmsg(c->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+        n = b.ranges == 1 ? send(c->fd, b.range[0].iov_base, b.range[0].iov_len, FLAGS)
+                          : sendmsg(c->fd, &message, FLAGS);
         error = n < 0 ? errno : 0;
     }
     if (b.entered != NULL)
@@ -188,7 +190,7 @@ static bool queue_send_batch(struct btl_connection *c, uint64_t *sent)
     else if (c->stage == TCP_GREETING && (error == EPIPE || error == ECONNRESET))
         return false; /* recv(2) reports the end, too, see greeting_lost() */
     else if (error != 0 && error != EAGAIN && error != EWOULDBLOCK && error != EINTR)
-        (void)tcp_fail(c, -error, "sendmsg(2): %s", strerror(error));
+        (void)tcp_fail(c, -error, "sending: %s", strerror(error));
     if (error != 0)
         return error == EINTR;
     c->counts.doorbells += c->unposted > 0;

@@ -6,8 +6,11 @@
  *   frame.h       the format of what a connection carries
  *   region.c      memory that a peer may access: every frame is checked against it
  *   queue.c       what a connection has to send; sends it
- *   receive.c     reads frames, places them, answers requests
+ *   request.c     requests of this end that have not been answered
+ *   reply.c       requests of the peer that have not been answered
+ *   receive.c     reads frames, places them
  *   failure.c     the failure of a connection
+ *   gather.c      sends writes together
  *   transfer.c    write, get, atomic, flush
  *   greeting.c    how a connection comes up: dialing, cookies
  *   listener.c    the listening socket and unauthenticated connections
@@ -15,9 +18,10 @@
  *   connection.c  connections as struct btl_ops
  *
  * Each connection is a TCP connection of its own. Lock order: btl.lock, the lock of a connection,
- * that of a region; no two of a kind at once. Nothing waits with a lock held: every call of a socket
- * returns at once. Functions of queue.c, receive.c, failure.c, transfer.c and greeting.c run with the lock of the
- * connection held.
+ * that of a region or of gathering; no two of a kind at once. Nothing waits with a lock held: every call of a socket
+ * returns at once. Functions of
+ * queue.c, request.c, reply.c, receive.c, failure.c, transfer.c and greeting.c run with the lock of
+ * the connection held.
  */
 #ifndef BTL_TCP_TCP_H
 #define BTL_TCP_TCP_H
@@ -109,7 +113,8 @@ struct btl_connection {
     uint64_t id;         /* in btl.connections */
     struct link link;    /* btl.all */
     struct link rising;  /* btl.rising, until the timer finds it up or failed */
-    struct link waiting; /* btl.gathered */
+    struct link waiting; /* btl.gathered, if `gathered` */
+    bool gathered;
     int peer;
     enum btl_role role;
     int fd;
@@ -173,7 +178,11 @@ struct btl {
     size_t guest_count, guests_most;
     uint64_t last_id; /* of connections and guests */
     bool timer;       /* the timer of deadlines runs */
-    _Atomic uint32_t connection_count;
+    pthread_mutex_t gather_lock; /* of the four that follow; within the lock of a connection */
+    struct link gathered;        /* connections with writes that stay in their queues */
+    _Atomic uint32_t gathered_count;
+    bool gather_timer; /* the service thread sends them */
+    bool gather_again; /* not only the next time */
     _Atomic int64_t driven_at; /* when a thread of the user last made progress */
 };
 

@@ -3,12 +3,12 @@
  * transfer.c: see transfer.h.
  *
  * A transfer is accepted when all of its frames are in the queue; they are sent at once, unless the
- * socket is full. A flush is a request behind the writes, which the target answers when it has
+ * socket is full or a stream is gathered. A flush is a request behind the writes, which the target answers when it has
  * placed what was before it.
  */
 #include "btl/tcp/transfer.h"
 
-#include "btl/tcp/copy.h"
+#include "btl/tcp/gather.h"
 #include "btl/tcp/queue.h"
 #include "btl/tcp/receive.h"
 #include "btl/tcp/reply.h"
@@ -73,6 +73,17 @@ static int transfer_post(struct btl_connection *c, uint32_t requests)
 
 /* ---- writes ---- */
 
+/* The same, but a write of a stream may stay in the queue for a while. */
+static int transfer_post_write(struct btl_connection *c, uint32_t requests)
+{
+    c->counts.work_requests += requests;
+    c->unposted += requests;
+    if (!gather_write(c) && !c->queue.blocked)
+        queue_send(c);
+    gather_written(c);
+    return tcp_error_of(c);
+}
+
 static void transfer_queue_payload(struct btl_connection *c, const struct btl_transfer *t)
 {
     const struct tcp_head head = transfer_head(TCP_PUT, t->bytes, t);
@@ -123,7 +134,7 @@ int transfer_write(struct btl_connection *c, const struct btl_transfer *payload,
     if (slot != NULL)
         transfer_queue_slot(c, slot);
     c->unflushed = true;
-    return transfer_post(c, (payload != NULL ? 1u : 0u) + (slot != NULL ? 1u : 0u));
+    return transfer_post_write(c, (payload != NULL ? 1u : 0u) + (slot != NULL ? 1u : 0u));
 }
 
 /* ---- requests ---- */

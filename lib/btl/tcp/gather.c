@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * gather.c: see gather.h.
+ *
+ * Invariants: a connection whose queue has something that no socket is waited for is in
+ * btl.gathered, and `c->gathered` is set; both change under btl.gather_lock and the lock of the
+ * connection, so that a thread that has either finds the same. While btl.gathered is not empty the
+ * timer runs (btl.gather_timer).
+ */
+#include "btl/tcp/gather.h"
+
+#include "btl/tcp/queue.h"
+
+#include "util/clock.h"
+
+/* Two writes follow each other closely if less time is between them. */
+#define CLOSE_NS 1000
+/* So many of them are a stream. */
+#define STREAM 4u
+
+static void gather_fire(void *arg)
+{
+    struct btl *btl = arg;
+
+    gather_send_all(btl);
+    pthread_mutex_lock(&btl->gather_lock);
+    /* one turn more than is needed, so that a stream starts it once */
+    btl->gather_timer = btl->gather_again && btl->host.watch(-1, GATHER_US, gather_fire, btl) == 0;
+    btl->gather_again = !list_empty(&btl->gathered);
+    pthread_mutex_unlock(&btl->gather_lock);
+}
+
+/* False: the service thread cannot be asked to. */
+static bool gather_add(struct btl_connection *c)
+{
+    struct btl *btl = c->btl;
+
+    if (c->gathered)
+        return true;
+    pthread_mutex_lock(&btl->gather_lock);
+    if (!btl->gather_timer)
+        btl->gather_timer = btl->host.watch(-1, GATHER_US, gather_fire, btl) == 0;
+    btl->gather_again = true;
+    if (btl->gather_timer) {
+        c->gathered = true;
+        list_append(&btl->gathered, &c->waiting);
+        atomic_fetch_add_explicit(&btl->gathered_count, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&btl->gather_lock);
+    return c->gathered;
+}
+
+bool gather_write(struct btl_connection *c)
+{
+    const struct tcp_queue *q = &c->queue;
+
+    c->burst = clock_now() - c->written_at < CLOSE_NS ? c->burst + 1 : 0;
+    return c->burst >= STREAM && q->first_extent == q->end_extent &&
+           q->end - q->first < GATHER_BYTES && gather_add(c);
+}
+
+void gather_written(struct btl_connection *c) { c->written_at = clock_now(); }
+
+void gather_forget(struct btl_connection *c)
+{
+    struct btl *btl = c->btl;
+
+    if (!c->gathered)
+        return;
+    pthread_mutex_lock(&btl->gather_lock);
+    c->gathered = false;
+    list_remove(&c->waiting);
+    atomic_fetch_sub_explicit(&btl->gathered_count, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&btl->gather_lock);
+}
+
+/* The number of the connection that is first in the list, which becomes the last; 0: none. */
+static uint64_t gather_next(struct btl *btl)
+{
+    uint64_t id = 0;
+
+    pthread_mutex_lock(&btl->gather_lock);
+    if (!list_empty(&btl->gathered)) {
+        struct link *first = btl->gathered.next;
+
+        id = container_of(first, struct btl_connection, waiting)->id;
+        list_remove(first);
+        list_append(&btl->gathered, first);
+    }
+    pthread_mutex_unlock(&btl->gather_lock);
+    return id;
+}
+
+void gather_send_all(struct btl *btl)
+{
+    uint32_t n = atomic_load_explicit(&btl->gathered_count, memory_order_relaxed);
+
+    for (; n > 0; n--) {
+        const uint64_t id = gather_next(btl);
+        struct btl_connection *c;
+
+        if (id == 0)
+            return;
+        pthread_mutex_lock(&btl->lock);
+        c = hash_get(&btl->connections, id);
+        if (c != NULL && pthread_mutex_trylock(&c->lock) != 0)
+            c = NULL; /* a thread is in it: it stays in the list */
+        pthread_mutex_unlock(&btl->lock);
+        if (c == NULL)
+            continue;
+        gather_forget(c);
+        if (c->fd >= 0 && !c->queue.blocked)
+            queue_send(c);
+        pthread_mutex_unlock(&c->lock);
+    }
+}
+
+void gather_init(struct btl *btl)
+{
+    pthread_mutex_init(&btl->gather_lock, NULL);
+    list_init(&btl->gathered);
+}
+
+void gather_stop(struct btl *btl)
+{
+    btl->host.unwatch(gather_fire, btl);
+    pthread_mutex_lock(&btl->gather_lock);
+    btl->gather_timer = false;
+    pthread_mutex_unlock(&btl->gather_lock);
+}
+
+void gather_forked(struct btl *btl) { pthread_mutex_init(&btl->gather_lock, NULL); }
