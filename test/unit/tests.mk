@@ -76,12 +76,16 @@ unit_tests = \
 	test/unit/test_tree_fit \
 	test/unit/test_tree_fit_memory \
 	test/unit/test_tree_fit_walk \
+	test/unit/test_tcp \
 	test/unit/test_vmem \
 	test/unit/test_vmem_debug \
 	test/unit/test_yield_policy
 if HAVE_FABRIC
 unit_tests += test/unit/test_ofi
 endif
+test_unit_test_tcp_SOURCES = test/unit/test_tcp.c $(lib_btl_tcp_la_SOURCES)
+test_unit_test_tcp_CFLAGS = $(AM_CFLAGS)
+test_unit_test_tcp_LDADD = lib/libslab.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_ofi_SOURCES = test/unit/test_ofi.c $(lib_btl_ofi_la_SOURCES)
 test_unit_test_ofi_CFLAGS = $(AM_CFLAGS) $(FABRIC_CFLAGS)
 test_unit_test_ofi_LDADD = lib/libslab.la lib/libutil.la $(FABRIC_LIBS) $(CMOCKA_LIBS)

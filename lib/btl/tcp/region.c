@@ -61,6 +61,7 @@ static int regions_grow(struct tcp_regions *regions)
     for (i = 0; i < FIRST << chunk; i++) {
         pthread_mutex_init(&r[i].lock, NULL);
         r[i].index = count + i;
+        r[i].generation = 1; /* a number of 0 is that of no region */
         list_append(&regions->free, &r[i].free);
     }
     /* release: the chunk; pairs with the acquire in region_enter */

@@ -1,0 +1,751 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_tcp.c: the sockets backend against peers that break the protocol, and processes that are no peers. The other end is a plain
+ * socket of this test, which sends what no end of the backend would send. That the backend keeps the rules of btl.h, test/btl/conform tests.
+ *
+ * One thread: turn() is the service thread.
+ */
+#include "btl/tcp/tcp.h"
+
+#include "test/lib/pattern.h"
+
+#include "util/clock.h"
+#include "util/log.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+extern const struct btl_ops btl_tcp_ops;
+#define OPS (&btl_tcp_ops)
+#define PATIENCE (20 * NS_PER_S)
+#define PEER 1
+#define BYTES 4096u
+#define DEPTH 64u
+
+/* ---- the surroundings ---- */
+
+static struct watch {
+    int fd;
+    int64_t at; /* 0: none */
+    void (*ready)(void *arg);
+    void *arg;
+} watches[8];
+
+static int host_watch(int fd, int64_t delay_us, void (*ready)(void *arg), void *arg)
+{
+    struct watch *w = watches;
+
+    while (w->ready != NULL && (w->ready != ready || w->arg != arg))
+        w++;
+    assert_true(w < watches + 8);
+    *w = (struct watch){fd, clock_now() + delay_us * 1000, ready, arg};
+    return 0;
+}
+
+static void host_unwatch(void (*ready)(void *arg), void *arg)
+{
+    for (struct watch *w = watches; w < watches + 8; w++)
+        if (w->ready == ready && w->arg == arg)
+            *w = (struct watch){.ready = ready, .arg = arg};
+}
+
+static const char *host_setting(const char *name)
+{
+    (void)name;
+    return "";
+}
+
+/* What the service thread does. */
+static void turn(void)
+{
+    for (struct watch *w = watches; w < watches + 8; w++) {
+        struct pollfd p = {w->fd, POLLIN, 0};
+
+        if (w->at == 0 || w->at > clock_now() || (w->fd >= 0 && poll(&p, 1, 0) != 1))
+            continue;
+        w->at = 0;
+        w->ready(w->arg);
+    }
+}
+
+static struct btl *btl;
+static int failed;
+static void connection_failed(void) { failed++; }
+
+static int open_backend(void **state)
+{
+    static const struct btl_host host = {.log_level = LOG_ERROR,
+                                         .address = "127.0.0.1",
+                                         .setting = host_setting,
+                                         .watch = host_watch,
+                                         .unwatch = host_unwatch,
+                                         .connection_failed = connection_failed};
+    struct error err = {""};
+
+    (void)state;
+    memset(watches, 0, sizeof(watches));
+    failed = 0;
+    return OPS->open(&host, &btl, &err);
+}
+
+static int close_backend(void **state)
+{
+    (void)state;
+    OPS->close(btl);
+    return 0;
+}
+
+/* ---- a peer that is a plain socket ---- */
+
+struct peer {
+    struct btl_connection *connection;
+    struct tcp_name name; /* of the connection */
+    int fd;
+    struct btl_memory heap;    /* BTL_PEER_WRITES, filled with 0x5a */
+    struct btl_memory source;  /* BTL_PEER_READS, pattern 7 */
+    struct btl_memory cells;   /* BTL_PEER_ATOMICS */
+    struct btl_memory foreign; /* of another rank */
+};
+
+static struct btl_memory memory(int rank, uint32_t access)
+{
+    struct btl_memory m = {0};
+    struct error err = {""};
+
+    assert_int_equal(OPS->alloc(btl, rank, BYTES, access, false, &m, &err), 0);
+    memset(m.base, 0x5a, BYTES);
+    return m;
+}
+
+static int dial(const struct tcp_name *name)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(name->port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    memcpy(&to.sin_addr, name->address, 4);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+    return fd;
+}
+
+static void say(int fd, const void *bytes, size_t n)
+{
+    assert_int_equal(send(fd, bytes, n, MSG_NOSIGNAL), n);
+}
+
+static void greet(int fd, const struct tcp_name *name)
+{
+    struct tcp_greeting greeting = {.magic = TCP_MAGIC, .id = name->id};
+
+    memcpy(greeting.cookie, name->cookie, sizeof(greeting.cookie));
+    say(fd, &greeting, sizeof(greeting));
+}
+
+/* Receives exactly this many bytes; false: the connection has ended. */
+static bool hear(int fd, void *bytes, size_t n)
+{
+    const int64_t deadline = clock_now() + PATIENCE;
+    size_t have = 0;
+
+    while (have < n) {
+        ssize_t part = recv(fd, (char *)bytes + have, n - have, MSG_DONTWAIT);
+
+        assert_true(clock_now() < deadline);
+        if (part == 0 || (part < 0 && errno != EAGAIN))
+            return false;
+        have += part > 0 ? (size_t)part : 0;
+        turn();
+        (void)OPS->progress_all(btl);
+    }
+    return true;
+}
+
+static void open_end(struct peer *p, struct btl_address *address)
+{
+    struct error err = {""};
+
+    memset(p, 0, sizeof(*p));
+    p->fd = -1;
+    assert_int_equal(OPS->connection_open(btl, PEER, BTL_ACCEPTS, DEPTH, &p->connection, address, &err),
+                     0);
+    memcpy(&p->name, address->byte, sizeof(p->name));
+}
+
+/* The address of an end that only this test has. */
+static struct btl_address own_address(const struct peer *p)
+{
+    struct tcp_name name = p->name;
+    struct btl_address address = {.bytes = sizeof(name)};
+
+    name.id = 77;
+    memset(name.cookie, 7, sizeof(name.cookie));
+    memcpy(address.byte, &name, sizeof(name));
+    return address;
+}
+
+static void peer_up(struct peer *p)
+{
+    struct tcp_greeting answer;
+    struct btl_address address;
+    struct error err = {""};
+
+    open_end(p, &address);
+    p->heap = memory(PEER, BTL_PEER_WRITES);
+    p->source = memory(PEER, BTL_PEER_READS);
+    pattern_fill(p->source.base, BYTES, 7);
+    p->cells = memory(PEER, BTL_PEER_ATOMICS);
+    memset(p->cells.base, 0, BYTES);
+    p->foreign = memory(PEER + 1, BTL_PEER_ATOMICS);
+    address = own_address(p);
+    assert_int_equal(OPS->connection_connect(p->connection, &address, &err), 0);
+    p->fd = dial(&p->name);
+    greet(p->fd, &p->name);
+    assert_true(hear(p->fd, &answer, sizeof(answer)));
+    assert_true(answer.magic == TCP_MAGIC && answer.id == 77 && answer.cookie[31] == 7);
+    assert_int_equal(OPS->connection_state(p->connection, &err), 0);
+}
+
+static void peer_down(struct peer *p)
+{
+    OPS->connection_close(p->connection);
+    OPS->free(btl, &p->heap);
+    OPS->free(btl, &p->source);
+    OPS->free(btl, &p->cells);
+    OPS->free(btl, &p->foreign);
+    if (p->fd >= 0)
+        close(p->fd);
+}
+
+static struct tcp_head head(enum tcp_code code, uint64_t length, const struct btl_memory *m,
+                            uint64_t offset)
+{
+    return m == NULL ? tcp_head_of(code, length, 0, offset)
+                     : tcp_head_of(code, length, m->key.word[KEY_REGION],
+                                   m->key.word[KEY_OFFSET] + offset);
+}
+
+static bool untouched(const struct btl_memory *m)
+{
+    const uint8_t *byte = m->base;
+
+    for (size_t i = 0; i < BYTES; i++)
+        if (byte[i] != 0x5a)
+            return false;
+    return true;
+}
+
+/* The connection fails, with an error message that contains these words. */
+static void must_fail(struct peer *p, const char *words)
+{
+    const int64_t deadline = clock_now() + PATIENCE;
+    struct error err = {""};
+    char byte;
+
+    while (OPS->progress(p->connection) == 0) {
+        turn();
+        assert_true(clock_now() < deadline);
+    }
+    assert_int_equal(OPS->connection_state(p->connection, &err), -EIO);
+    if (strstr(err.text, words) == NULL)
+        fail_msg("\"%s\" does not contain \"%s\"", err.text, words);
+    assert_true(failed > 0);
+    while (recv(p->fd, &byte, 1, 0) > 0) /* the socket has been closed */
+        ;
+}
+
+/* ---- frames that are refused ---- */
+
+/* One frame on a connection of its own; `more` bytes behind the head. */
+static void refused(struct tcp_head h, size_t more, const char *words)
+{
+    uint8_t rest[TCP_SLOT_BYTES] = {0};
+    struct peer p;
+
+    peer_up(&p);
+    say(p.fd, &h, sizeof(h));
+    if (more > 0)
+        say(p.fd, rest, more);
+    must_fail(&p, words);
+    peer_down(&p);
+}
+
+#define NO_MEMORY "names no memory"
+
+static void test_frames_outside_of_their_memory_are_refused(void **state)
+{
+    struct btl_memory heap, source, cells, foreign, local, gone;
+
+    (void)state;
+    heap = memory(PEER, BTL_PEER_WRITES);
+    source = memory(PEER, BTL_PEER_READS);
+    cells = memory(PEER, BTL_PEER_ATOMICS);
+    foreign = memory(PEER + 1, BTL_PEER_ATOMICS);
+    local = memory(PEER, BTL_LOCAL);
+    gone = memory(PEER, BTL_PEER_ATOMICS);
+    OPS->free(btl, &gone); /* its key stays */
+    refused(head(TCP_PUT, BYTES, &heap, 1), 8, NO_MEMORY);
+    refused(head(TCP_PUT, 8, &heap, UINT64_MAX - 7), 8, NO_MEMORY);
+    refused(head(TCP_PUT, TCP_LENGTH_MOST, &heap, 0), 8, NO_MEMORY);
+    refused(head(TCP_PUT, 0, &heap, 0), 0, NO_MEMORY);
+    refused(head(TCP_PUT, 8, &source, 0), 8, NO_MEMORY);
+    refused(head(TCP_PUT, 8, &foreign, 0), 8, NO_MEMORY);
+    refused(head(TCP_PUT, 8, &gone, 0), 8, NO_MEMORY);
+    refused(head(TCP_PUT, 8, &local, 0), 8, NO_MEMORY);
+    refused(tcp_head_of(TCP_PUT, 8, heap.key.word[KEY_REGION] + (UINT64_C(1) << 32), 0), 8, NO_MEMORY);
+    refused(tcp_head_of(TCP_PUT, 8, UINT32_MAX, 0), 8, NO_MEMORY);
+    refused(head(TCP_SLOT, 64, &heap, BYTES - 32), 64, NO_MEMORY);
+    refused(head(TCP_SLOT, 64, &source, 0), 64, NO_MEMORY);
+    refused(head(TCP_SLOT, 64, &heap, 4), 64, "not aligned");
+    refused(head(TCP_GET, 8, &heap, 0), 0, NO_MEMORY);
+    refused(head(TCP_GET, 8, &foreign, 0), 0, NO_MEMORY);
+    refused(head(TCP_GET, BYTES, &source, 8), 0, NO_MEMORY);
+    refused(head(TCP_GET, 0, &source, 0), 0, NO_MEMORY);
+    refused(head(TCP_GET, 8, &gone, 0), 0, NO_MEMORY);
+    refused(head(TCP_ATOMIC, BTL_ATOMIC_ADD, &heap, 0), 16, NO_MEMORY);
+    refused(head(TCP_ATOMIC, BTL_ATOMIC_ADD, &cells, BYTES - 4), 16, NO_MEMORY);
+    refused(head(TCP_ATOMIC, BTL_ATOMIC_ADD, &cells, 4), 16, "not aligned");
+    refused(head(TCP_ATOMIC, 6, &cells, 0), 16, "no such atomic");
+    assert_true(untouched(&heap) && untouched(&source) && untouched(&cells) && untouched(&foreign) &&
+                untouched(&local));
+    OPS->free(btl, &heap);
+    OPS->free(btl, &source);
+    OPS->free(btl, &cells);
+    OPS->free(btl, &foreign);
+    OPS->free(btl, &local);
+}
+
+static void test_frames_that_nothing_asked_for_are_refused(void **state)
+{
+    (void)state;
+    refused(head(TCP_DATA, 8, NULL, 0), 8, "was not made");
+    refused(head(TCP_VALUE, 0, NULL, 0), 0, "was not made");
+    refused(head(TCP_PLACED, 0, NULL, 0), 0, "was not made");
+    refused(tcp_head_of((enum tcp_code)0, 0, 0, 0), 0, "no such operation");
+    refused(tcp_head_of((enum tcp_code)9, 0, 0, 0), 0, "no such operation");
+    refused(tcp_head_of((enum tcp_code)255, 0, 0, 0), 0, "no such operation");
+}
+
+/* The answer to a get of another length, or to something else. */
+static void test_answers_must_fit_their_requests(void **state)
+{
+    static const struct {
+        enum tcp_code code;
+        uint64_t length;
+    } answer[] = {{TCP_DATA, 65}, {TCP_DATA, 63}, {TCP_VALUE, 0}, {TCP_PLACED, 0}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(answer) / sizeof(answer[0]); i++) {
+        struct btl_memory near = memory(PEER, BTL_LOCAL);
+        struct tcp_head h = tcp_head_of(answer[i].code, answer[i].length, 0, 0);
+        struct btl_remote remote = {.bytes = BYTES, .mapping = btl};
+        struct btl_transfer t = {&remote, 0, &near, 0, 64};
+        struct btl_done done = {0};
+        uint8_t rest[65] = {0};
+        struct peer p;
+
+        peer_up(&p);
+        assert_int_equal(OPS->get(p.connection, &t, &done), 0);
+        say(p.fd, &h, sizeof(h));
+        say(p.fd, rest, sizeof(rest));
+        must_fail(&p, "was not made");
+        assert_int_equal(atomic_load(&done.pending), 0); /* rule 12 */
+        assert_int_equal(atomic_load(&done.error), -EIO);
+        assert_true(untouched(&near));
+        peer_down(&p);
+        OPS->free(btl, &near);
+    }
+}
+
+/* Answers that the peer does not read fill its socket; then no more requests are taken than it has announced. */
+static void test_no_more_requests_than_announced(void **state)
+{
+    enum { LARGE = 8 << 20 };
+    struct btl_memory source = {0};
+    struct error err = {""};
+    struct peer p;
+
+    (void)state;
+    assert_int_equal(OPS->alloc(btl, PEER, LARGE, BTL_PEER_READS, false, &source, &err), 0);
+    peer_up(&p);
+    for (unsigned i = 0; i < 2 * DEPTH; i++) {
+        struct tcp_head h = head(TCP_GET, LARGE, &source, 0);
+
+        say(p.fd, &h, sizeof(h));
+    }
+    for (unsigned i = 0; i < 10; i++)
+        say(p.fd, &(struct tcp_head){0}, sizeof(struct tcp_head));
+    must_fail(&p, "more outstanding requests");
+    peer_down(&p);
+    OPS->free(btl, &source);
+}
+
+/* Memory that is freed while the peer still reads it, or writes it: no access to what is not there. */
+static void test_memory_may_go_at_any_time(void **state)
+{
+    enum { LARGE = 8 << 20 };
+
+    (void)state;
+    for (int reads = 0; reads < 2; reads++) {
+        struct btl_memory m = {0};
+        struct error err = {""};
+        struct tcp_head h;
+        struct peer p;
+        char byte[1000] = {0};
+
+        assert_int_equal(OPS->alloc(btl, PEER, LARGE, reads ? BTL_PEER_READS : BTL_PEER_WRITES,
+                                    false, &m, &err),
+                         0);
+        h = head(reads ? TCP_GET : TCP_PUT, LARGE, &m, 0);
+        peer_up(&p);
+        say(p.fd, &h, sizeof(h));
+        if (!reads)
+            say(p.fd, byte, sizeof(byte));
+        for (int i = 0; i < 10; i++)
+            assert_int_equal(OPS->progress(p.connection), 0);
+        OPS->free(btl, &m);
+        if (!reads)
+            say(p.fd, byte, sizeof(byte));
+        else
+            assert_true(hear(p.fd, byte, sizeof(byte)));
+        while (reads && recv(p.fd, byte, sizeof(byte), MSG_DONTWAIT) > 0) /* until it has to send more */
+            (void)OPS->progress_all(btl);
+        must_fail(&p, reads ? "was freed" : NO_MEMORY);
+        peer_down(&p);
+    }
+}
+
+/* ---- the stream ---- */
+
+/* Every frame there is, in parts of each length: they do what they do at once. */
+static void test_frames_may_come_in_any_parts(void **state)
+{
+    (void)state;
+    for (size_t part = 1; part < 200; part += part < 30 ? 1 : 17) {
+        struct tcp_atomic_frame atomic = {.operand = 5};
+        struct tcp_head h, answer;
+        uint8_t stream[1024], data[100];
+        size_t n = 0;
+        struct peer p;
+
+        peer_up(&p);
+        h = head(TCP_PUT, 100, &p.heap, 3);
+        memcpy(stream, &h, sizeof(h));
+        pattern_fill(stream + sizeof(h), 100, part);
+        n = sizeof(h) + 100;
+        h = head(TCP_SLOT, 64, &p.heap, 128);
+        memcpy(stream + n, &h, sizeof(h));
+        pattern_fill(stream + n + sizeof(h), 64, part + 1);
+        n += sizeof(struct tcp_slot_frame);
+        atomic.head = head(TCP_ATOMIC, BTL_ATOMIC_ADD, &p.cells, 16);
+        memcpy(stream + n, &atomic, sizeof(atomic));
+        n += sizeof(atomic);
+        h = head(TCP_GET, 100, &p.source, 0);
+        memcpy(stream + n, &h, sizeof(h));
+        n += sizeof(h);
+        h = head(TCP_FLUSH, 0, NULL, 0);
+        memcpy(stream + n, &h, sizeof(h));
+        n += sizeof(h);
+        for (size_t at = 0; at < n; at += part) {
+            say(p.fd, stream + at, n - at < part ? n - at : part);
+            assert_int_equal(OPS->progress(p.connection), 0);
+        }
+        assert_true(hear(p.fd, &answer, sizeof(answer)));
+        assert_true(tcp_head_code(&answer) == TCP_VALUE && answer.offset == 0);
+        assert_true(hear(p.fd, &answer, sizeof(answer)));
+        assert_true(tcp_head_code(&answer) == TCP_DATA && tcp_head_length(&answer) == 100);
+        assert_true(hear(p.fd, data, sizeof(data)) && pattern_same(data, sizeof(data), 7));
+        assert_true(hear(p.fd, &answer, sizeof(answer)));
+        assert_int_equal(tcp_head_code(&answer), TCP_PLACED);
+        assert_true(pattern_same((char *)p.heap.base + 3, 100, part));
+        assert_true(pattern_same((char *)p.heap.base + 128, 64, part + 1));
+        assert_int_equal(((uint64_t *)p.cells.base)[2], 5);
+        assert_int_equal(((uint8_t *)p.heap.base)[2], 0x5a);
+        assert_int_equal(((uint8_t *)p.heap.base)[103], 0x5a);
+        peer_down(&p);
+    }
+}
+
+/* Frames of random words, many of them nearly valid: they end the connection, or change what may be changed. */
+static void test_random_frames_reach_no_other_memory(void **state)
+{
+    uint64_t seed = (uint64_t)getpid();
+
+    (void)state;
+    print_message("seed %llu\n", (unsigned long long)seed);
+    for (int round = 0; round < 200; round++) {
+        struct peer p;
+
+        peer_up(&p);
+        for (int i = 0; i < 20; i++) {
+            const struct btl_memory *m = random_draw(&seed) % 2 ? &p.heap : &p.cells;
+            uint64_t frame[12];
+            struct tcp_head h =
+                head((enum tcp_code)(random_draw(&seed) % 10), random_invalid(&seed) & TCP_LENGTH_MOST, m,
+                     random_draw(&seed) % 3 ? random_draw(&seed) % BYTES : random_invalid(&seed));
+
+            if (random_draw(&seed) % 4 == 0)
+                h.region = random_invalid(&seed);
+            for (size_t word = 0; word < 12; word++)
+                frame[word] = random_invalid(&seed);
+            memcpy(frame, &h, sizeof(h));
+            (void)!send(p.fd, frame, random_draw(&seed) % sizeof(frame), MSG_NOSIGNAL | MSG_DONTWAIT);
+            (void)OPS->progress(p.connection);
+        }
+        assert_true(untouched(&p.foreign));
+        assert_true(pattern_same(p.source.base, BYTES, 7));
+        peer_down(&p);
+    }
+}
+
+/* ---- coming up ---- */
+
+static void test_without_the_cookie_there_is_no_connection(void **state)
+{
+    struct tcp_greeting answer;
+    struct btl_address address;
+    struct error err = {""};
+    struct tcp_name wrong;
+    struct peer p;
+
+    (void)state;
+    open_end(&p, &address);
+    for (int i = 0; i < 3; i++) {
+        int fd = dial(&p.name);
+
+        wrong = p.name;
+        if (i == 0)
+            wrong.cookie[31] ^= 1;
+        else if (i == 1)
+            wrong.id++;
+        greet(fd, &wrong);
+        if (i == 2)
+            break; /* the right one, before the address */
+        assert_true(hear(fd, &answer, sizeof(answer)));
+        assert_int_equal(answer.id, 0);
+        assert_false(hear(fd, &answer, 1));
+        close(fd);
+        address = own_address(&p);
+    }
+    for (int i = 0; i < 100; i++)
+        (void)OPS->progress(p.connection);
+    assert_int_equal(OPS->connection_state(p.connection, &err), -EAGAIN);
+    assert_int_equal(OPS->connection_connect(p.connection, &address, &err), 0);
+    assert_int_equal(OPS->connection_state(p.connection, &err), 0);
+    peer_down(&p);
+}
+
+static void test_malformed_addresses_are_refused(void **state)
+{
+    struct btl_address address, own;
+    struct tcp_name *name = (struct tcp_name *)(void *)own.byte;
+    struct error err = {""};
+    struct peer p;
+
+    (void)state;
+    open_end(&p, &address);
+    for (int i = 0; i < 6; i++) {
+        struct tcp_name changed;
+
+        own = own_address(&p);
+        memcpy(&changed, own.byte, sizeof(changed));
+        own.bytes = (uint16_t)(own.bytes - (i == 0));
+        changed.version += i == 1;
+        changed.family = i == 2 ? 5 : changed.family;
+        changed.port = i == 3 ? 0 : changed.port;
+        changed.depth = i == 4 ? 3 : i == 5 ? 1u << 31 : changed.depth;
+        memcpy(name, &changed, sizeof(changed));
+        assert_int_equal(OPS->connection_connect(p.connection, &own, &err), -EPROTO);
+    }
+    peer_down(&p);
+}
+
+/* Many connections that send nothing: the oldest are closed, and an end that greets comes up. */
+static void test_strangers_do_not_keep_peers_out(void **state)
+{
+    enum { STRANGERS = 200 };
+    int stranger[STRANGERS], closed = 0;
+    struct peer p, honest;
+    struct btl_address address;
+    char byte;
+
+    (void)state;
+    btl->guests_most = 16;
+    open_end(&p, &address);
+    for (int i = 0; i < STRANGERS; i++) {
+        stranger[i] = dial(&p.name);
+        (void)OPS->progress_all(btl);
+        assert_true(btl->guest_count <= 16);
+    }
+    peer_up(&honest);
+    for (int i = 0; i < STRANGERS; i++) {
+        closed += recv(stranger[i], &byte, 1, MSG_DONTWAIT) == 0;
+        close(stranger[i]);
+    }
+    assert_true(closed >= STRANGERS - 16);
+    peer_down(&honest);
+    peer_down(&p);
+}
+
+/* A connection that ends without an answer is dialed again; a refusal is final. */
+static void test_an_end_that_was_shown_out_dials_again(void **state)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd = -1;
+    socklen_t bytes = sizeof(a);
+    struct tcp_greeting greeting = {0};
+    struct btl_connection *c;
+    struct btl_address address;
+    struct tcp_name own, name;
+    struct error err = {""};
+
+    (void)state;
+    assert_true(listener >= 0 && bind(listener, (struct sockaddr *)&a, bytes) == 0 &&
+                listen(listener, 8) == 0 && getsockname(listener, (struct sockaddr *)&a, &bytes) == 0);
+    assert_int_equal(OPS->connection_open(btl, PEER, BTL_CONNECTS, DEPTH, &c, &address, &err), 0);
+    memcpy(&own, address.byte, sizeof(own));
+    name = own;
+    name.port = ntohs(a.sin_port);
+    name.id = 5;
+    memcpy(address.byte, &name, sizeof(name));
+    assert_int_equal(OPS->connection_connect(c, &address, &err), 0);
+    for (int times = 0; times < 3; times++) {
+        const int64_t deadline = clock_now() + PATIENCE;
+        struct pollfd p = {listener, POLLIN, 0};
+
+        while (poll(&p, 1, 0) == 0) {
+            assert_true(clock_now() < deadline);
+            assert_int_equal(OPS->connection_state(c, &err), -EAGAIN);
+            (void)OPS->progress(c);
+            turn();
+        }
+        fd = accept(listener, NULL, NULL);
+        if (times < 2)
+            close(fd);
+    }
+    assert_true(hear(fd, &greeting, sizeof(greeting)));
+    assert_true(greeting.magic == TCP_MAGIC && greeting.id == 5);
+    greet(fd, &own);
+    while (OPS->connection_state(c, &err) == -EAGAIN)
+        (void)OPS->progress(c);
+    assert_int_equal(OPS->connection_state(c, &err), 0);
+    OPS->connection_close(c);
+    close(fd);
+    close(listener);
+}
+
+/* ---- threads and processes ---- */
+
+/* Writes of a stream share calls of the socket; the last ones leave without a further call on their connection. */
+static void test_a_stream_is_sent_together(void **state)
+{
+    enum { WRITES = 2000 };
+    struct btl_memory near = memory(PEER, BTL_LOCAL);
+    struct btl_remote remote = {.bytes = BYTES, .mapping = btl};
+    struct btl_transfer slot = {&remote, 0, &near, 0, 64};
+    struct tcp_slot_frame frame;
+    struct btl_counts counts;
+    struct peer p;
+
+    (void)state;
+    peer_up(&p);
+    for (int i = 0; i < WRITES; i++)
+        assert_int_equal(OPS->write(p.connection, NULL, &slot), 0);
+    for (int i = 0; i < WRITES; i++) { /* turn() drives; the connection itself is not called */
+        assert_true(hear(p.fd, &frame, sizeof(frame)));
+        assert_int_equal(tcp_head_code(&frame.head), TCP_SLOT);
+    }
+    OPS->connection_counts(p.connection, &counts);
+    print_message("%d writes, %llu calls of the socket\n", WRITES, (unsigned long long)counts.doorbells);
+    assert_int_equal(counts.work_requests, WRITES);
+    assert_true(counts.doorbells < WRITES / 2);
+    peer_down(&p);
+    OPS->free(btl, &near);
+}
+
+static void test_shared_memory_is_for_those_it_is_shared_with(void **state)
+{
+    struct tcp_atomic_frame atomic = {.operand = 3};
+    struct btl_key key;
+    struct tcp_head answer;
+    struct error err = {""};
+    struct peer p;
+
+    (void)state;
+    peer_up(&p);
+    assert_int_equal(OPS->share(btl, PEER, &p.foreign, &key, &err), 0);
+    atomic.head = head(TCP_ATOMIC, BTL_ATOMIC_SWAP, &p.foreign, 0);
+    say(p.fd, &atomic, sizeof(atomic));
+    assert_true(hear(p.fd, &answer, sizeof(answer)));
+    assert_true(tcp_head_code(&answer) == TCP_VALUE && answer.offset == UINT64_C(0x5a5a5a5a5a5a5a5a));
+    OPS->peer_gone(btl, PEER);
+    assert_int_equal(OPS->connection_state(p.connection, &err), -ECONNRESET);
+    peer_down(&p);
+}
+
+static void test_the_child_of_a_fork_changes_nothing(void **state)
+{
+    struct btl_transfer t;
+    struct btl_remote remote = {.bytes = BYTES, .mapping = btl};
+    struct tcp_head h;
+    struct peer p;
+    int status;
+    pid_t child;
+
+    (void)state;
+    peer_up(&p);
+    t = (struct btl_transfer){&remote, 0, &p.heap, 0, 8};
+    child = fork();
+    if (child == 0) {
+        OPS->forked(btl);
+        if (OPS->write(p.connection, &t, NULL) != -ENOTCONN || OPS->progress(p.connection) != -ENOTCONN)
+            _exit(1);
+        OPS->connection_close(p.connection);
+        OPS->free(btl, &p.heap);
+        OPS->close(btl);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    h = head(TCP_FLUSH, 0, NULL, 0); /* the parent's still works */
+    say(p.fd, &h, sizeof(h));
+    assert_true(hear(p.fd, &h, sizeof(h)));
+    assert_int_equal(tcp_head_code(&h), TCP_PLACED);
+    peer_down(&p);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_backend, close_backend)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_frames_outside_of_their_memory_are_refused),
+        TEST(test_frames_that_nothing_asked_for_are_refused),
+        TEST(test_answers_must_fit_their_requests),
+        TEST(test_no_more_requests_than_announced),
+        TEST(test_memory_may_go_at_any_time),
+        TEST(test_frames_may_come_in_any_parts),
+        TEST(test_random_frames_reach_no_other_memory),
+        TEST(test_without_the_cookie_there_is_no_connection),
+        TEST(test_malformed_addresses_are_refused),
+        TEST(test_strangers_do_not_keep_peers_out),
+        TEST(test_an_end_that_was_shown_out_dials_again),
+        TEST(test_a_stream_is_sent_together),
+        TEST(test_shared_memory_is_for_those_it_is_shared_with),
+        TEST(test_the_child_of_a_fork_changes_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
