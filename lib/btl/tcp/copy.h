@@ -19,7 +19,10 @@ static inline bool copy_is_by_words(const void *memory, size_t n)
     return n <= COPY_WORDS_MOST && (((uintptr_t)memory | n) & 7) == 0;
 }
 
-/* From shared memory to `to`, which may be unaligned. */
+/*
+ * From shared memory to `to`, which may be unaligned. acquire: what a thread did before it stored a word is
+ * done before the peer has the word; pairs with its release.
+ */
 static inline void copy_words(void *to, const void *from, size_t n)
 {
     const uint64_t *word = from;
@@ -29,7 +32,7 @@ static inline void copy_words(void *to, const void *from, size_t n)
         return;
     }
     for (size_t i = 0; i < n / 8; i++) {
-        const uint64_t value = __atomic_load_n(&word[i], __ATOMIC_RELAXED);
+        const uint64_t value = __atomic_load_n(&word[i], __ATOMIC_ACQUIRE);
 
         memcpy((char *)to + 8 * i, &value, 8);
     }
