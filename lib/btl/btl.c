@@ -32,7 +32,7 @@ static struct entry btl_table[] = {
     {.name = "shm"}, /* BTL_USABLE_SHM and so on are 1 << index */
     {.name = "verbs"},
     {.name = "ofi"},
-    {.name = "tcp"},
+    {.name = "tcp"}, /* its suitable() requires that it is named */
     {.name = "sim", .by_name_only = true},
 };
 #define ENTRIES (int)(sizeof(btl_table) / sizeof(btl_table[0]))

@@ -358,7 +358,8 @@ static void no_further_call(struct side *s)
         write_must(s, f.connection, &payload, &slot);
         ask(s, (struct ask){.what = ASK_AWAIT | ASK_IDLE, .id = 0, .a = 0, .b = n, .c = 1});
     }
-    for (uint64_t n = 0; n < BURST; n++) { /* one after the other, of which a backend may make one */
+    for (uint64_t n = 0; n < BURST;
+         n++) { /* one after the other, of which a backend may make one */
         struct btl_transfer one = to(&f.ring, &f.near_ring, n * SLOT_BYTES, SLOT_BYTES);
 
         seal(&f.near_ring, n, &(struct note){100 + n, 0, 0, 0});

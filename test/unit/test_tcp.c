@@ -179,8 +179,8 @@ static void open_end(struct peer *p, struct btl_address *address)
 
     memset(p, 0, sizeof(*p));
     p->fd = -1;
-    assert_int_equal(OPS->connection_open(btl, PEER, BTL_ACCEPTS, DEPTH, &p->connection, address, &err),
-                     0);
+    assert_int_equal(
+        OPS->connection_open(btl, PEER, BTL_ACCEPTS, DEPTH, &p->connection, address, &err), 0);
     memcpy(&p->name, address->byte, sizeof(p->name));
 }
 
@@ -304,7 +304,8 @@ static void test_frames_outside_of_their_memory_are_refused(void **state)
     refused(head(TCP_PUT, 8, &foreign, 0), 8, NO_MEMORY);
     refused(head(TCP_PUT, 8, &gone, 0), 8, NO_MEMORY);
     refused(head(TCP_PUT, 8, &local, 0), 8, NO_MEMORY);
-    refused(tcp_head_of(TCP_PUT, 8, heap.key.word[KEY_REGION] + (UINT64_C(1) << 32), 0), 8, NO_MEMORY);
+    refused(tcp_head_of(TCP_PUT, 8, heap.key.word[KEY_REGION] + (UINT64_C(1) << 32), 0), 8,
+            NO_MEMORY);
     refused(tcp_head_of(TCP_PUT, 8, UINT32_MAX, 0), 8, NO_MEMORY);
     refused(head(TCP_SLOT, 64, &heap, BYTES - 32), 64, NO_MEMORY);
     refused(head(TCP_SLOT, 64, &source, 0), 64, NO_MEMORY);
@@ -318,8 +319,8 @@ static void test_frames_outside_of_their_memory_are_refused(void **state)
     refused(head(TCP_ATOMIC, BTL_ATOMIC_ADD, &cells, BYTES - 4), 16, NO_MEMORY);
     refused(head(TCP_ATOMIC, BTL_ATOMIC_ADD, &cells, 4), 16, "not aligned");
     refused(head(TCP_ATOMIC, 6, &cells, 0), 16, "no such atomic");
-    assert_true(untouched(&heap) && untouched(&source) && untouched(&cells) && untouched(&foreign) &&
-                untouched(&local));
+    assert_true(untouched(&heap) && untouched(&source) && untouched(&cells) &&
+                untouched(&foreign) && untouched(&local));
     OPS->free(btl, &heap);
     OPS->free(btl, &source);
     OPS->free(btl, &cells);
@@ -405,9 +406,9 @@ static void test_memory_may_go_at_any_time(void **state)
         struct peer p;
         char byte[1000] = {0};
 
-        assert_int_equal(OPS->alloc(btl, PEER, LARGE, reads ? BTL_PEER_READS : BTL_PEER_WRITES,
-                                    false, &m, &err),
-                         0);
+        assert_int_equal(
+            OPS->alloc(btl, PEER, LARGE, reads ? BTL_PEER_READS : BTL_PEER_WRITES, false, &m, &err),
+            0);
         h = head(reads ? TCP_GET : TCP_PUT, LARGE, &m, 0);
         peer_up(&p);
         say(p.fd, &h, sizeof(h));
@@ -420,7 +421,8 @@ static void test_memory_may_go_at_any_time(void **state)
             say(p.fd, byte, sizeof(byte));
         else
             assert_true(hear(p.fd, byte, sizeof(byte)));
-        while (reads && recv(p.fd, byte, sizeof(byte), MSG_DONTWAIT) > 0) /* until it has to send more */
+        while (reads &&
+               recv(p.fd, byte, sizeof(byte), MSG_DONTWAIT) > 0) /* until it has to send more */
             (void)OPS->progress_all(btl);
         must_fail(&p, reads ? "was freed" : NO_MEMORY);
         peer_down(&p);
@@ -492,16 +494,17 @@ static void test_random_frames_reach_no_other_memory(void **state)
         for (int i = 0; i < 20; i++) {
             const struct btl_memory *m = random_draw(&seed) % 2 ? &p.heap : &p.cells;
             uint64_t frame[12];
-            struct tcp_head h =
-                head((enum tcp_code)(random_draw(&seed) % 10), random_invalid(&seed) & TCP_LENGTH_MOST, m,
-                     random_draw(&seed) % 3 ? random_draw(&seed) % BYTES : random_invalid(&seed));
+            struct tcp_head h = head(
+                (enum tcp_code)(random_draw(&seed) % 10), random_invalid(&seed) & TCP_LENGTH_MOST,
+                m, random_draw(&seed) % 3 ? random_draw(&seed) % BYTES : random_invalid(&seed));
 
             if (random_draw(&seed) % 4 == 0)
                 h.region = random_invalid(&seed);
             for (size_t word = 0; word < 12; word++)
                 frame[word] = random_invalid(&seed);
             memcpy(frame, &h, sizeof(h));
-            (void)!send(p.fd, frame, random_draw(&seed) % sizeof(frame), MSG_NOSIGNAL | MSG_DONTWAIT);
+            (void)!send(p.fd, frame, random_draw(&seed) % sizeof(frame),
+                        MSG_NOSIGNAL | MSG_DONTWAIT);
             (void)OPS->progress(p.connection);
         }
         assert_true(untouched(&p.foreign));
@@ -582,12 +585,12 @@ static void test_strangers_do_not_keep_peers_out(void **state)
     char byte;
 
     (void)state;
-    btl->guests_most = 16;
+    btl->arrivals_most = 16;
     open_end(&p, &address);
     for (int i = 0; i < STRANGERS; i++) {
         stranger[i] = dial(&p.name);
         (void)OPS->progress_all(btl);
-        assert_true(btl->guest_count <= 16);
+        assert_true(btl->arrival_count <= 16);
     }
     peer_up(&honest);
     for (int i = 0; i < STRANGERS; i++) {
@@ -613,7 +616,8 @@ static void test_an_end_that_was_shown_out_dials_again(void **state)
 
     (void)state;
     assert_true(listener >= 0 && bind(listener, (struct sockaddr *)&a, bytes) == 0 &&
-                listen(listener, 8) == 0 && getsockname(listener, (struct sockaddr *)&a, &bytes) == 0);
+                listen(listener, 8) == 0 &&
+                getsockname(listener, (struct sockaddr *)&a, &bytes) == 0);
     assert_int_equal(OPS->connection_open(btl, PEER, BTL_CONNECTS, DEPTH, &c, &address, &err), 0);
     memcpy(&own, address.byte, sizeof(own));
     name = own;
@@ -668,7 +672,8 @@ static void test_a_stream_is_sent_together(void **state)
         assert_int_equal(tcp_head_code(&frame.head), TCP_SLOT);
     }
     OPS->connection_counts(p.connection, &counts);
-    print_message("%d writes, %llu calls of the socket\n", WRITES, (unsigned long long)counts.doorbells);
+    print_message("%d writes, %llu calls of the socket\n", WRITES,
+                  (unsigned long long)counts.doorbells);
     assert_int_equal(counts.work_requests, WRITES);
     assert_true(counts.doorbells < WRITES / 2);
     peer_down(&p);
@@ -689,7 +694,8 @@ static void test_shared_memory_is_for_those_it_is_shared_with(void **state)
     atomic.head = head(TCP_ATOMIC, BTL_ATOMIC_SWAP, &p.foreign, 0);
     say(p.fd, &atomic, sizeof(atomic));
     assert_true(hear(p.fd, &answer, sizeof(answer)));
-    assert_true(tcp_head_code(&answer) == TCP_VALUE && answer.offset == UINT64_C(0x5a5a5a5a5a5a5a5a));
+    assert_true(tcp_head_code(&answer) == TCP_VALUE &&
+                answer.offset == UINT64_C(0x5a5a5a5a5a5a5a5a));
     OPS->peer_gone(btl, PEER);
     assert_int_equal(OPS->connection_state(p.connection, &err), -ECONNRESET);
     peer_down(&p);
@@ -710,7 +716,8 @@ static void test_the_child_of_a_fork_changes_nothing(void **state)
     child = fork();
     if (child == 0) {
         OPS->forked(btl);
-        if (OPS->write(p.connection, &t, NULL) != -ENOTCONN || OPS->progress(p.connection) != -ENOTCONN)
+        if (OPS->write(p.connection, &t, NULL) != -ENOTCONN ||
+            OPS->progress(p.connection) != -ENOTCONN)
             _exit(1);
         OPS->connection_close(p.connection);
         OPS->free(btl, &p.heap);

@@ -87,14 +87,14 @@ static void tcp_detach(struct btl *btl, struct btl_remote *remote)
 
 /* ---- opening and closing ---- */
 
-static int tcp_query(struct error *err)
+static int tcp_backend_query(struct error *err)
 {
     error_note(err, "sockets; pipes use it only where it is named: RPIPE_BTL=tcp");
     return 0;
 }
 
 /* Until it has been in use for longer. */
-static int tcp_suitable(const struct btl_host *host, struct error *err)
+static int tcp_backend_suitable(const struct btl_host *host, struct error *err)
 {
     (void)host;
     return error_set(err, -ENOTSUP,
@@ -109,10 +109,10 @@ static void tcp_init(struct btl *btl, const struct btl_host *host)
     pthread_mutex_init(&btl->lock, NULL);
     list_init(&btl->all);
     list_init(&btl->rising);
-    list_init(&btl->guests);
+    list_init(&btl->arrivals);
     gather_init(btl);
     hash_init(&btl->connections);
-    hash_init(&btl->guest_of);
+    hash_init(&btl->arrival_of);
 }
 
 static void tcp_fini(struct btl *btl)
@@ -121,12 +121,12 @@ static void tcp_fini(struct btl *btl)
     slab_pool_destroy(btl->slabs);
     regions_destroy(btl->regions);
     hash_free(&btl->connections);
-    hash_free(&btl->guest_of);
+    hash_free(&btl->arrival_of);
     pthread_mutex_destroy(&btl->lock);
     free(btl);
 }
 
-static int tcp_open(const struct btl_host *host, struct btl **out, struct error *err)
+static int tcp_backend_open(const struct btl_host *host, struct btl **out, struct error *err)
 {
     struct btl *btl = calloc(1, sizeof(*btl));
     int rc;
@@ -164,7 +164,7 @@ no_pool:
     return rc;
 }
 
-static void tcp_close(struct btl *btl)
+static void tcp_backend_close(struct btl *btl)
 {
     if (btl->forked)
         return;
@@ -227,10 +227,10 @@ __attribute__((visibility("default"))) const struct btl_ops btl_tcp_ops = {
     .name = "tcp",
     .attributes = {.capabilities = BTL_TARGET_PROGRESS | BTL_ATOMICS_COHERENT,
                    .alignment = CACHE_LINE},
-    .query = tcp_query,
-    .suitable = tcp_suitable,
-    .open = tcp_open,
-    .close = tcp_close,
+    .query = tcp_backend_query,
+    .suitable = tcp_backend_suitable,
+    .open = tcp_backend_open,
+    .close = tcp_backend_close,
     .forked = tcp_forked,
     .reach = tcp_reach,
     .peer_gone = tcp_peer_gone,

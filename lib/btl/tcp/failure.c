@@ -4,7 +4,6 @@
  */
 #include "btl/tcp/failure.h"
 
-#include "btl/tcp/queue.h"
 #include "btl/tcp/request.h"
 
 #include "util/fork_fds.h"
@@ -21,6 +20,10 @@ void tcp_disconnect(struct btl_connection *c)
     (void)epoll_ctl(c->btl->epoll, EPOLL_CTL_DEL, c->fd, NULL);
     fork_fds_close(c->fd);
     c->fd = -1;
+    c->queue.first = c->queue.end = c->queue.first_extent = c->queue.end_extent = 0;
+    c->queue.blocked = false;
+    c->body.rest = 0;
+    c->part_bytes = 0;
 }
 
 int tcp_fail(struct btl_connection *c, int error, const char *format, ...)
@@ -34,14 +37,11 @@ int tcp_fail(struct btl_connection *c, int error, const char *format, ...)
     error_vnote(&message, format, arguments);
     va_end(arguments);
     snprintf(c->failure, sizeof(c->failure), "to rank %d: %.200s", c->peer, message.text);
-    /* relaxed: whoever reads it reads the error, too */
+    /* relaxed: a thread that reads it reads the error, too */
     atomic_store_explicit(&c->up, false, memory_order_relaxed);
     /* release: the message; pairs with the acquire in tcp_connection_state */
     atomic_store_explicit(&c->error, error, memory_order_release);
     tcp_disconnect(c);
-    queue_clear(&c->queue);
-    c->body.rest = 0;
-    c->part_bytes = 0;
     request_fail_all(c, error);
     if (c->btl->host.connection_failed != NULL)
         c->btl->host.connection_failed();

@@ -21,8 +21,8 @@ void gather_stop(struct btl *btl);
 void gather_forked(struct btl *btl);
 
 /*
- * Lock of the connection held, a write has been queued: whether it may stay there. Then somebody
- * sends it.
+ * Lock of the connection held, a write has been queued: whether it may stay there. Then the
+ * service thread sends it, if no other thread does.
  */
 bool gather_write(struct btl_connection *c);
 /* Lock of the connection held: the end of a write. */

@@ -82,7 +82,7 @@ void greeting_refuse(int fd)
 static void greeting_up(struct btl_connection *c)
 {
     c->stage = TCP_UP;
-    /* relaxed: whoever transfers takes the lock */
+    /* relaxed: a thread that transfers takes the lock */
     atomic_store_explicit(&c->up, true, memory_order_relaxed);
 }
 
@@ -125,8 +125,6 @@ void greeting_lost(struct btl_connection *c)
     const uint32_t doublings = c->dialed < DOUBLINGS ? c->dialed : DOUBLINGS;
 
     tcp_disconnect(c);
-    queue_clear(&c->queue);
-    c->part_bytes = 0;
     c->stage = TCP_OPEN;
     c->dial_at = clock_now() + (AGAIN_NS << doublings);
 }

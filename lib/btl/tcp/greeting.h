@@ -31,7 +31,7 @@ void greeting_dialed(struct btl_connection *c);
 void greeting_lost(struct btl_connection *c);
 /* The timer: dials again if it is time to. */
 void greeting_dial_again(struct btl_connection *c, int64_t now);
-/* What refuses a guest. */
+/* What refuses an arrival. */
 void greeting_refuse(int fd);
 /* The accepting end has the socket of a connection that has sent its cookie. */
 void greeting_accepted(struct btl_connection *c, int fd);

@@ -2,8 +2,8 @@
 /*
  * listener.c: see listener.h.
  *
- * Invariants: guests are in btl.guests, in the order of their deadlines, and in btl.guest_of. epoll
- * reports a guest's socket by the guest's number, the listener by 0.
+ * Invariants: arrivals are in btl.arrivals, in the order of their deadlines, and in btl.arrival_of. epoll
+ * reports an arrival's socket by the arrival's number, the listener by 0.
  */
 #include "btl/tcp/listener.h"
 
@@ -73,20 +73,19 @@ static int listener_bind(struct btl *btl, union tcp_address *a)
     if (bind(btl->listener, &a->any, bytes) != 0 || listen(btl->listener, BACKLOG) != 0 ||
         getsockname(btl->listener, &a->any, &bytes) != 0)
         return -errno;
-    btl->name.port =
-        ntohs(a->any.sa_family == AF_INET ? a->four.sin_port : a->six.sin6_port);
+    btl->name.port = ntohs(a->any.sa_family == AF_INET ? a->four.sin_port : a->six.sin6_port);
     return listener_watch(btl);
 }
 
-static size_t listener_guests_most(void)
+static size_t listener_arrivals_most(void)
 {
     struct rlimit files;
     size_t most;
 
     if (getrlimit(RLIMIT_NOFILE, &files) != 0)
-        return GUESTS_LEAST;
-    most = files.rlim_cur / 4 < GUESTS_MOST ? (size_t)(files.rlim_cur / 4) : GUESTS_MOST;
-    return most > GUESTS_LEAST ? most : GUESTS_LEAST;
+        return ARRIVALS_LEAST;
+    most = files.rlim_cur / 4 < ARRIVALS_MOST ? (size_t)(files.rlim_cur / 4) : ARRIVALS_MOST;
+    return most > ARRIVALS_LEAST ? most : ARRIVALS_LEAST;
 }
 
 int listener_open(struct btl *btl, struct error *err)
@@ -95,7 +94,7 @@ int listener_open(struct btl *btl, struct error *err)
     int rc = listener_parse(btl->host.address, &a, &btl->name);
 
     btl->listener = -1;
-    btl->guests_most = listener_guests_most();
+    btl->arrivals_most = listener_arrivals_most();
     if (rc == 0)
         rc = listener_bind(btl, &a);
     if (rc == 0)
@@ -106,45 +105,45 @@ int listener_open(struct btl *btl, struct error *err)
                      btl->host.address, strerror(-rc), limit_of(-rc));
 }
 
-/* ---- guests ---- */
+/* ---- arrivals ---- */
 
-static void listener_forget(struct btl *btl, struct tcp_guest *g)
+static void listener_forget(struct btl *btl, struct tcp_arrival *g)
 {
     list_remove(&g->link);
-    (void)hash_remove(&btl->guest_of, g->id);
-    btl->guest_count--;
+    (void)hash_remove(&btl->arrival_of, g->id);
+    btl->arrival_count--;
     free(g);
 }
 
-static void listener_show_out(struct btl *btl, struct tcp_guest *g)
+static void listener_show_out(struct btl *btl, struct tcp_arrival *g)
 {
     (void)epoll_ctl(btl->epoll, EPOLL_CTL_DEL, g->fd, NULL);
     fork_fds_close(g->fd);
     listener_forget(btl, g);
 }
 
-static struct tcp_guest *listener_oldest(struct btl *btl)
+static struct tcp_arrival *listener_oldest(struct btl *btl)
 {
-    return container_of(btl->guests.next, struct tcp_guest, link);
+    return container_of(btl->arrivals.next, struct tcp_arrival, link);
 }
 
 /* Takes over the socket, or closes it. */
-static struct tcp_guest *listener_add(struct btl *btl, int fd)
+static struct tcp_arrival *listener_add(struct btl *btl, int fd)
 {
-    struct tcp_guest *g = calloc(1, sizeof(*g));
+    struct tcp_arrival *g = calloc(1, sizeof(*g));
     struct epoll_event event = {.events = EPOLLIN};
 
     fork_fds_add(fd);
-    if (g == NULL || hash_put(&btl->guest_of, btl->last_id + 1, g) != 0) {
+    if (g == NULL || hash_put(&btl->arrival_of, btl->last_id + 1, g) != 0) {
         fork_fds_close(fd);
         free(g);
         return NULL;
     }
     event.data.u64 = g->id = ++btl->last_id;
     g->fd = fd;
-    g->deadline = clock_now() + GUEST_NS;
-    list_append(&btl->guests, &g->link);
-    btl->guest_count++;
+    g->deadline = clock_now() + ARRIVAL_NS;
+    list_append(&btl->arrivals, &g->link);
+    btl->arrival_count++;
     greeting_configure(fd);
     if (epoll_ctl(btl->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
         listener_show_out(btl, g);
@@ -158,16 +157,16 @@ void listener_accept(struct btl *btl)
     int i, fd;
 
     for (i = 0; i < ACCEPTS; i++) {
-        struct tcp_guest *g;
+        struct tcp_arrival *g;
 
         fd = accept4(btl->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0)
             break;
-        while (btl->guest_count >= btl->guests_most)
+        while (btl->arrival_count >= btl->arrivals_most)
             listener_show_out(btl, listener_oldest(btl));
         g = listener_add(btl, fd);
         if (g != NULL)
-            listener_guest_ready(btl, g);
+            listener_arrival_ready(btl, g);
     }
     if (i < ACCEPTS && fd < 0 &&
         (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
@@ -179,24 +178,24 @@ void listener_accept(struct btl *btl)
 
 bool listener_expire(struct btl *btl, int64_t now)
 {
-    while (btl->guest_count > 0 && listener_oldest(btl)->deadline <= now)
+    while (btl->arrival_count > 0 && listener_oldest(btl)->deadline <= now)
         listener_show_out(btl, listener_oldest(btl));
     if (!btl->listening)
         (void)listener_watch(btl);
-    return btl->guest_count > 0 || !btl->listening;
+    return btl->arrival_count > 0 || !btl->listening;
 }
 
 void listener_close(struct btl *btl)
 {
-    while (!list_empty(&btl->guests))
+    while (!list_empty(&btl->arrivals))
         listener_show_out(btl, listener_oldest(btl));
     fork_fds_close(btl->listener);
     btl->listener = -1;
 }
 
-/* ---- the greeting of a guest ---- */
+/* ---- the greeting of an arrival ---- */
 
-/* The connection that the guest may have, locked; NULL: none. */
+/* The connection that the arrival may have, locked; NULL: none. */
 static struct btl_connection *listener_match(struct btl *btl, const struct tcp_greeting *greeting)
 {
     struct btl_connection *c = hash_get(&btl->connections, greeting->id);
@@ -211,7 +210,7 @@ static struct btl_connection *listener_match(struct btl *btl, const struct tcp_g
     return NULL;
 }
 
-static void listener_greeted(struct btl *btl, struct tcp_guest *g)
+static void listener_greeted(struct btl *btl, struct tcp_arrival *g)
 {
     struct btl_connection *c = listener_match(btl, &g->greeting);
     struct epoll_event event = {.events = EPOLLIN};
@@ -235,10 +234,10 @@ static void listener_greeted(struct btl *btl, struct tcp_guest *g)
     RPIPE_FAILPOINT("tcp: greeting received");
 }
 
-void listener_guest_ready(struct btl *btl, struct tcp_guest *g)
+void listener_arrival_ready(struct btl *btl, struct tcp_arrival *g)
 {
-    const ssize_t n = recv(g->fd, (char *)&g->greeting + g->bytes, sizeof(g->greeting) - g->bytes,
-                           MSG_DONTWAIT);
+    const ssize_t n =
+        recv(g->fd, (char *)&g->greeting + g->bytes, sizeof(g->greeting) - g->bytes, MSG_DONTWAIT);
 
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
         listener_show_out(btl, g);

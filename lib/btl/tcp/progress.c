@@ -56,7 +56,7 @@ static size_t progress_drive(struct btl_connection *c, uint32_t events)
 static void progress_event(struct btl *btl, const struct epoll_event *event)
 {
     struct btl_connection *c;
-    struct tcp_guest *guest;
+    struct tcp_arrival *arrival;
 
     pthread_mutex_lock(&btl->lock);
     c = hash_get(&btl->connections, event->data.u64);
@@ -69,8 +69,8 @@ static void progress_event(struct btl *btl, const struct epoll_event *event)
     if (c == NULL && event->data.u64 == 0) {
         listener_accept(btl);
         progress_need_timer(btl);
-    } else if (c == NULL && (guest = hash_get(&btl->guest_of, event->data.u64)) != NULL) {
-        listener_guest_ready(btl, guest);
+    } else if (c == NULL && (arrival = hash_get(&btl->arrival_of, event->data.u64)) != NULL) {
+        listener_arrival_ready(btl, arrival);
     }
     pthread_mutex_unlock(&btl->lock);
 }
@@ -90,7 +90,7 @@ static bool progress_pass(struct btl *btl)
 
 void progress_all(struct btl *btl)
 {
-    /* relaxed: a hint for progress_serve */
+    /* relaxed: a hint for progress_by_service */
     atomic_store_explicit(&btl->driven_at, clock_now(), memory_order_relaxed);
     if (!gather_is_empty(btl))
         gather_send_all(btl);
@@ -102,7 +102,7 @@ void progress_one(struct btl_connection *c)
     struct btl *btl = c->btl;
     bool others = true;
 
-    /* relaxed: a hint for progress_serve */
+    /* relaxed: a hint for progress_by_service */
     atomic_store_explicit(&btl->driven_at, clock_now(), memory_order_relaxed);
     if (atomic_load_explicit(&c->up, memory_order_relaxed) &&
         pthread_mutex_trylock(&c->lock) == 0) { /* else another thread drives it */
@@ -118,19 +118,19 @@ void progress_one(struct btl_connection *c)
 
 /* ---- by the service thread ---- */
 
-static void progress_serve(void *arg)
+static void progress_by_service(void *arg)
 {
     struct btl *btl = arg;
     int round;
 
     if (clock_now() - atomic_load_explicit(&btl->driven_at, memory_order_relaxed) < QUIET_NS) {
-        (void)btl->host.watch(-1, QUIET_US, progress_serve, btl);
+        (void)btl->host.watch(-1, QUIET_US, progress_by_service, btl);
         return;
     }
     for (round = 0; round < ROUNDS && progress_pass(btl); round++)
         ;
     RPIPE_FAILPOINT("tcp: driven by the service thread");
-    (void)btl->host.watch(btl->epoll, 0, progress_serve, btl);
+    (void)btl->host.watch(btl->epoll, 0, progress_by_service, btl);
 }
 
 /* ---- deadlines ---- */
@@ -174,10 +174,10 @@ void progress_need_timer(struct btl *btl)
         btl->timer = btl->host.watch(-1, TIMER_US, progress_timer, btl) == 0;
 }
 
-int progress_start(struct btl *btl) { return btl->host.watch(-1, 0, progress_serve, btl); }
+int progress_start(struct btl *btl) { return btl->host.watch(-1, 0, progress_by_service, btl); }
 
 void progress_stop(struct btl *btl)
 {
-    btl->host.unwatch(progress_serve, btl);
+    btl->host.unwatch(progress_by_service, btl);
     btl->host.unwatch(progress_timer, btl);
 }

@@ -60,20 +60,13 @@ void queue_copy(struct tcp_queue *q, const void *bytes, size_t n)
 
 void queue_refer_local(struct tcp_queue *q, const char *local, uint64_t bytes)
 {
-    q->extent[q->end_extent++] =
-        (struct tcp_extent){.at = q->end, .local = local, .bytes = bytes};
+    q->extent[q->end_extent++] = (struct tcp_extent){.at = q->end, .local = local, .bytes = bytes};
 }
 
 void queue_refer_region(struct tcp_queue *q, uint64_t region, uint64_t offset, uint64_t bytes)
 {
     q->extent[q->end_extent++] =
         (struct tcp_extent){.at = q->end, .region = region, .offset = offset, .bytes = bytes};
-}
-
-void queue_clear(struct tcp_queue *q)
-{
-    q->first = q->end = q->first_extent = q->end_extent = 0;
-    q->blocked = false;
 }
 
 /* ---- sending ---- */
@@ -83,7 +76,8 @@ struct tcp_batch {
     struct iovec range[RANGES];
     size_t ranges;
     uint64_t bytes;
-    struct tcp_region *entered; /* at most one: two locks of regions could be taken in either order */
+    struct tcp_region
+        *entered; /* at most one: two locks of regions could be taken in either order */
 };
 
 static void queue_batch_add(struct tcp_batch *b, void *base, uint64_t bytes)

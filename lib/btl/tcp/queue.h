@@ -4,7 +4,7 @@
  *
  * Heads, slots and short payloads are copied into one row of bytes, so that many of them are one
  * range of a sendmsg(2). A longer payload is an extent: it is sent from where it is. That of a write
- * must not change (rule 11 of btl.h); that of an answer is looked up and locked again for every call
+ * must not change (rule 11 of btl.h); that of an answer is found and locked again for every call
  * of sendmsg, because its region may be freed meanwhile.
  */
 #ifndef BTL_TCP_QUEUE_H
@@ -31,7 +31,5 @@ static inline bool queue_is_empty(const struct tcp_queue *q)
  * fail the connection.
  */
 void queue_send(struct btl_connection *c);
-/* Forgets everything, so that no memory is referred to. */
-void queue_clear(struct tcp_queue *q);
 
 #endif

@@ -109,9 +109,9 @@ static void receive_atomic(struct btl_connection *c, const struct tcp_head *h,
         receive_refuse_region(c, h);
         return;
     }
-    executed = ((uintptr_t)at & 7) == 0 &&
-               receive_execute((uint64_t *)(void *)at, tcp_head_length(h), frame->operand,
-                               frame->compare, &r.offset);
+    executed =
+        ((uintptr_t)at & 7) == 0 && receive_execute((uint64_t *)(void *)at, tcp_head_length(h),
+                                                    frame->operand, frame->compare, &r.offset);
     region_leave(entered);
     if (executed)
         receive_reply(c, h, &r);
@@ -171,8 +171,8 @@ static void receive_put(struct btl_connection *c, const struct tcp_head *h)
     if (tcp_head_length(h) == 0)
         receive_refuse_region(c, h);
     else
-        c->body = (struct tcp_body){
-            .rest = tcp_head_length(h), .region = h->region, .offset = h->offset};
+        c->body =
+            (struct tcp_body){.rest = tcp_head_length(h), .region = h->region, .offset = h->offset};
 }
 
 /* Bytes of a frame that are only processed together. */
@@ -299,8 +299,7 @@ static void receive_parse(struct btl_connection *c, const uint8_t *at, size_t n)
 {
     c->part_bytes = 0;
     while (n > 0 && tcp_error_of(c) == 0) {
-        const size_t used =
-            c->body.rest > 0 ? receive_body(c, at, n) : receive_frame(c, at, n);
+        const size_t used = c->body.rest > 0 ? receive_body(c, at, n) : receive_frame(c, at, n);
 
         if (used == 0) { /* less than the longest part */
             memcpy(c->part, at, n);
@@ -328,8 +327,7 @@ static ssize_t receive_read(struct btl_connection *c, uint8_t *buffer, size_t *d
     range[0].iov_base = receive_body_enter(c, &entered);
     if (range[0].iov_base == NULL)
         return -EAGAIN; /* it has failed */
-    *direct = range[0].iov_len =
-        (size_t)(c->body.rest < TURN_BYTES ? c->body.rest : TURN_BYTES);
+    *direct = range[0].iov_len = (size_t)(c->body.rest < TURN_BYTES ? c->body.rest : TURN_BYTES);
     range[1] = (struct iovec){buffer, BUFFER_BYTES};
     message.msg_iovlen = c->body.rest == *direct ? 2 : 1;
     n = recvmsg(c->fd, &message, MSG_DONTWAIT);

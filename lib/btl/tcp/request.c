@@ -35,8 +35,8 @@ static void request_finish(struct btl_connection *c, int error)
     if (p->done == NULL)
         return;
     if (error != 0)
-        atomic_compare_exchange_strong_explicit(&p->done->error, &none, error,
-                                                memory_order_relaxed, memory_order_relaxed);
+        atomic_compare_exchange_strong_explicit(&p->done->error, &none, error, memory_order_relaxed,
+                                                memory_order_relaxed);
     /* release: the data and the error; pairs with the acquire of a caller that reads 0 */
     atomic_fetch_sub_explicit(&p->done->pending, 1, memory_order_release);
 }

@@ -135,23 +135,23 @@ struct btl_connection {
     uint32_t part_bytes;
     struct tcp_body body;
 
-    uint32_t depth, peer_depth;    /* powers of two */
-    struct tcp_pending *pending;   /* [depth] */
-    struct tcp_reply *reply;       /* [peer_depth] */
-    uint32_t asked, answered;      /* requests of this end; modulo depth */
-    uint32_t requested, replied;   /* requests of the peer; modulo peer_depth */
-    uint32_t placing;              /* pending flushes and atomics */
-    bool unflushed;                /* something was written behind the last flush */
-    uint32_t idle;                 /* calls of progress that have found nothing */
-    int64_t written_at;            /* end of the last write */
-    uint32_t burst;                /* writes that followed each other closely */
-    uint32_t unposted;             /* requests that no sendmsg has included yet */
+    uint32_t depth, peer_depth;  /* powers of two */
+    struct tcp_pending *pending; /* [depth] */
+    struct tcp_reply *reply;     /* [peer_depth] */
+    uint32_t asked, answered;    /* requests of this end; modulo depth */
+    uint32_t requested, replied; /* requests of the peer; modulo peer_depth */
+    uint32_t placing;            /* pending flushes and atomics */
+    bool unflushed;              /* something was written behind the last flush */
+    uint32_t idle;               /* calls of progress that have found nothing */
+    int64_t written_at;          /* end of the last write */
+    uint32_t burst;              /* writes that followed each other closely */
+    uint32_t unposted;           /* requests that no sendmsg has included yet */
     struct btl_counts counts;
 };
 
 /* An unauthenticated connection. */
-struct tcp_guest {
-    struct link link; /* btl.guests: oldest first */
+struct tcp_arrival {
+    struct link link; /* btl.arrivals: oldest first */
     uint64_t id;
     int fd;
     int64_t deadline;
@@ -166,23 +166,23 @@ struct btl {
     struct btl_host host;
     bool forked; /* in a child, where nothing may be accessed */
     int epoll, listener;
-    bool listening; /* epoll has the listener */
+    bool listening;       /* epoll has the listener */
     struct tcp_name name; /* address and port of the listener */
     struct tcp_regions *regions;
     struct slab_pool *slabs;
     struct link all;         /* connections */
     struct hash connections; /* id → connection */
     struct link rising;      /* connections that are not up yet */
-    struct link guests;
-    struct hash guest_of; /* id → guest */
-    size_t guest_count, guests_most;
-    uint64_t last_id; /* of connections and guests */
-    bool timer;       /* the timer of deadlines runs */
+    struct link arrivals;
+    struct hash arrival_of; /* id → arrival */
+    size_t arrival_count, arrivals_most;
+    uint64_t last_id;            /* of connections and arrivals */
+    bool timer;                  /* the timer of deadlines runs */
     pthread_mutex_t gather_lock; /* of the four that follow; within the lock of a connection */
     struct link gathered;        /* connections with writes that stay in their queues */
     _Atomic uint32_t gathered_count;
-    bool gather_timer; /* the service thread sends them */
-    bool gather_again; /* not only the next time */
+    bool gather_timer;         /* the service thread sends them */
+    bool gather_again;         /* not only the next time */
     _Atomic int64_t driven_at; /* when a thread of the user last made progress */
 };
 

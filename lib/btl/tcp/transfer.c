@@ -47,7 +47,7 @@ static int transfer_refuse(struct btl_connection *c)
 }
 
 /* 0: the connection is up, and the queue has this space. */
-static int transfer_ready(struct btl_connection *c, size_t bytes, uint32_t extents)
+static int transfer_has_space(struct btl_connection *c, size_t bytes, uint32_t extents)
 {
     if (tcp_error_of(c) != 0)
         return tcp_error_of(c);
@@ -124,7 +124,7 @@ int transfer_write(struct btl_connection *c, const struct btl_transfer *payload,
         bytes += sizeof(struct tcp_head) + (payload->bytes <= TCP_COPIED_MOST ? payload->bytes : 0);
         extents = payload->bytes > TCP_COPIED_MOST;
     }
-    rc = transfer_ready(c, bytes, extents);
+    rc = transfer_has_space(c, bytes, extents);
     if (rc != 0)
         return rc == -EAGAIN ? transfer_refuse(c) : rc;
     if (bytes == 0)
@@ -139,9 +139,9 @@ int transfer_write(struct btl_connection *c, const struct btl_transfer *payload,
 
 /* ---- requests ---- */
 
-static int transfer_ready_request(struct btl_connection *c, size_t bytes)
+static int transfer_has_request_space(struct btl_connection *c, size_t bytes)
 {
-    const int rc = transfer_ready(c, bytes, 0);
+    const int rc = transfer_has_space(c, bytes, 0);
 
     return rc == 0 && !request_has_space(c) ? -EAGAIN : rc;
 }
@@ -154,7 +154,7 @@ int transfer_get(struct btl_connection *c, const struct btl_transfer *t, struct 
 
     if (!transfer_is_valid(t, t->bytes))
         return -EINVAL;
-    rc = transfer_ready_request(c, sizeof(head));
+    rc = transfer_has_request_space(c, sizeof(head));
     if (rc != 0)
         return rc == -EAGAIN ? transfer_refuse(c) : rc;
     if (t->bytes == 0)
@@ -178,10 +178,11 @@ int transfer_atomic(struct btl_connection *c, int op, const struct btl_transfer 
         return -ENOTSUP;
     if (!transfer_is_valid(at, sizeof(uint64_t)))
         return -EINVAL;
-    rc = transfer_ready_request(c, sizeof(frame));
+    rc = transfer_has_request_space(c, sizeof(frame));
     if (rc != 0)
         return rc == -EAGAIN ? transfer_refuse(c) : rc;
-    frame = (struct tcp_atomic_frame){transfer_head(TCP_ATOMIC, (uint64_t)op, at), operand, compare};
+    frame =
+        (struct tcp_atomic_frame){transfer_head(TCP_ATOMIC, (uint64_t)op, at), operand, compare};
     request_add(c, &p);
     queue_copy(&c->queue, &frame, sizeof(frame));
     c->counts.atomics++;
@@ -196,7 +197,7 @@ static int transfer_request_flush(struct btl_connection *c)
 {
     const struct tcp_pending p = {.answer = TCP_PLACED};
     const struct tcp_head head = tcp_head_of(TCP_FLUSH, 0, 0, 0);
-    const int rc = transfer_ready_request(c, sizeof(head));
+    const int rc = transfer_has_request_space(c, sizeof(head));
 
     if (rc != 0)
         return rc;
