@@ -68,7 +68,7 @@ static const struct argp_option option_table[] = {
      "With tags and channel: messages that may be in flight or held by the reader; 0: the "
      "library's default (0)",
      0},
-    {"btl", KEY_BTL, "shm|ofi|verbs", 0,
+    {"btl", KEY_BTL, "shm|ofi|tcp|verbs", 0,
      "Backend, as by RPIPE_BTL; over a network each line is followed by what it asked of the "
      "network for a message",
      0},

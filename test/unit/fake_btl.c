@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fake_btl.c: three modules in one, for test_backend_choice: backends that move nothing, and open or do not as the environment requests.
+ * fake_btl.c: four modules in one, for test_backend_choice: backends that move nothing, and open or do not as the environment requests.
  *
  * FAKE_BROKEN names those, separated by commas, that cannot be opened; FAKE_UNSUITABLE those that are not chosen unless they are named.
  */
@@ -71,3 +71,4 @@ static int reach(struct btl *btl, int peer, struct error *err)
 FAKE(shm)
 FAKE(verbs)
 FAKE(ofi)
+FAKE(tcp)

@@ -26,7 +26,7 @@
 #define VERBS BTL_USABLE_VERBS
 #define OFI BTL_USABLE_OFI
 #define TCP BTL_USABLE_TCP
-#define ALL (SHM | VERBS | OFI)
+#define ALL (SHM | VERBS | OFI | TCP)
 
 static char directory[] = "/tmp/rmalloc-choice-XXXXXX";
 static struct btl_peer card[2];
@@ -101,7 +101,7 @@ static void test_the_probe_loads_nothing(void **state)
     uint32_t usable = btl_probe();
 
     (void)state;
-    assert_true((usable & SHM) != 0 && (usable & OFI) != 0);
+    assert_true((usable & SHM) != 0 && (usable & OFI) != 0 && (usable & TCP) != 0);
     snprintf(path, sizeof(path), "%s/btl_ofi.so", directory);
     assert_null(dlopen(path, RTLD_NOW | RTLD_NOLOAD));
 }
@@ -129,6 +129,7 @@ static void test_both_ends_choose_the_same_whatever_each_has(void **state)
                 both_choose(near && (both & SHM) != 0 ? "shm"
                             : (both & VERBS) != 0     ? "verbs"
                             : (both & OFI) != 0       ? "ofi"
+                            : (both & TCP) != 0       ? "tcp"
                                                       : "",
                             a, b);
             }
@@ -160,7 +161,7 @@ static void test_what_cannot_be_opened_is_passed_over(void **state)
     passable = false;
     setenv("FAKE_BROKEN", "verbs", 1);
     both_choose("ofi", ALL, ALL);
-    setenv("FAKE_BROKEN", "verbs,ofi", 1);
+    setenv("FAKE_BROKEN", "verbs,ofi,tcp", 1);
     card[0] = card[1] = (struct btl_peer){ALL, false};
     assert_string_equal(choice_of(0, NULL, &err), "");
     assert_non_null(strstr(err.text, "verbs: the fake verbs is broken"));
@@ -213,6 +214,14 @@ static void test_what_has_to_be_named_is_not_chosen_by_itself(void **state)
     btl_stop();
     set_backend("ofi");
     assert_string_equal(choice_of(0, NULL, &err), "ofi");
+    set_backend(NULL);
+    setenv("FAKE_UNSUITABLE", "tcp", 1);
+    both_choose("ofi", OFI | TCP, OFI | TCP);
+    both_choose("", SHM | TCP, SHM | TCP);
+    assert_string_equal(choice_of(0, "tcp", &err), "tcp");
+    unsetenv("FAKE_UNSUITABLE"); /* the last choice, if it may be chosen */
+    both_choose("ofi", OFI | TCP, OFI | TCP);
+    both_choose("tcp", SHM | TCP, SHM | TCP);
 }
 
 /* ---- ports ---- */
@@ -258,14 +267,14 @@ static void test_a_port_is_active_or_not(void **state)
 
 static int prepare(void **state)
 {
-    static const char *const name[] = {"btl_shm", "btl_verbs", "btl_ofi"};
+    static const char *const name[] = {"btl_shm", "btl_verbs", "btl_ofi", "btl_tcp"};
     char module[PATH_MAX], path[PATH_MAX];
     const char *fakes = getenv("TEST_FAKE_BTL");
 
     if (realpath(fakes != NULL ? fakes : "test/unit/.libs/fake_btl.so", module) == NULL ||
         mkdtemp(directory) == NULL)
         return -1;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         snprintf(path, sizeof(path), "%s/%s.so", directory, name[i]);
         if (symlink(module, path) != 0)
             return -1;
