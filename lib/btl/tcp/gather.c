@@ -54,12 +54,15 @@ bool gather_write(struct btl_connection *c)
 {
     const struct tcp_queue *q = &c->queue;
 
-    c->burst = clock_now() - c->written_at < CLOSE_NS ? c->burst + 1 : 0;
+    const int64_t now = clock_now();
+
+    c->burst = now - c->written_at < CLOSE_NS ? c->burst + 1 : 0;
+    c->written_at = now;
     return c->burst >= STREAM && q->first_extent == q->end_extent &&
            q->end - q->first < GATHER_BYTES && gather_add(c);
 }
 
-void gather_written(struct btl_connection *c) { c->written_at = clock_now(); }
+void gather_sent(struct btl_connection *c) { c->written_at = clock_now(); }
 
 void gather_forget(struct btl_connection *c)
 {

@@ -25,8 +25,8 @@ void gather_forked(struct btl *btl);
  * service thread sends it, if no other thread does.
  */
 bool gather_write(struct btl_connection *c);
-/* Lock of the connection held: the end of a write. */
-void gather_written(struct btl_connection *c);
+/* Lock of the connection held: a write that may not has been sent. */
+void gather_sent(struct btl_connection *c);
 /* Lock of the connection held: nothing is to be sent for it any more. */
 void gather_forget(struct btl_connection *c);
 /* No lock held: sends what stays in the queues of all connections. */

@@ -29,6 +29,7 @@
 #define EVENTS 32
 #define ROUNDS 16 /* of the service thread, before it asks for the time again */
 #define OTHERS 8u
+#define SLOTS_MOST 64u
 #define QUIET_NS NS_PER_MS
 #define QUIET_US 1000
 #define TIMER_US 100000
@@ -40,6 +41,7 @@ static size_t progress_drive(struct btl_connection *c, uint32_t events)
 {
     size_t received = 0;
 
+    c->slots = 0;
     if (c->fd < 0)
         return 0;
     if (c->stage == TCP_DIALING) {
@@ -97,19 +99,43 @@ void progress_all(struct btl *btl)
     (void)progress_pass(btl);
 }
 
+/*
+ * Lock held. Whether a call of progress has nothing to do: the first one behind a write, which is
+ * mostly that of the next write, and the first ones behind slots that have come together, as many as
+ * there are further slots for the user to find. So a stream does not read the socket for each
+ * message.
+ */
+static bool progress_is_early(struct btl_connection *c)
+{
+    const bool early = c->written || c->slots > 1;
+
+    if (c->slots > SLOTS_MOST)
+        c->slots = SLOTS_MOST;
+    if (!c->written && c->slots > 0)
+        c->slots--;
+    c->written = false;
+    return early;
+}
+
 void progress_one(struct btl_connection *c)
 {
     struct btl *btl = c->btl;
     bool others = true;
 
-    /* relaxed: a hint for progress_by_service */
-    atomic_store_explicit(&btl->driven_at, clock_now(), memory_order_relaxed);
     if (atomic_load_explicit(&c->up, memory_order_relaxed) &&
         pthread_mutex_trylock(&c->lock) == 0) { /* else another thread drives it */
-        c->idle = progress_drive(c, 0) > 0 ? 0 : c->idle + 1;
-        others = c->idle % OTHERS == OTHERS - 1;
+        const bool early = progress_is_early(c);
+
+        if (!early) {
+            c->idle = progress_drive(c, 0) > 0 ? 0 : c->idle + 1;
+            others = c->idle % OTHERS == OTHERS - 1;
+        }
         pthread_mutex_unlock(&c->lock);
+        if (early)
+            return;
     }
+    /* relaxed: a hint for progress_by_service */
+    atomic_store_explicit(&btl->driven_at, clock_now(), memory_order_relaxed);
     if (!gather_is_empty(btl))
         gather_send_all(btl);
     if (others)

@@ -55,6 +55,7 @@ static void receive_slot(struct btl_connection *c, const struct tcp_head *h, con
     }
     if (aligned)
         copy_slot(to, slot);
+    c->slots++;
     region_leave(entered);
     if (!aligned)
         receive_refuse(c, "a slot is not aligned", h);

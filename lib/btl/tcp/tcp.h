@@ -143,6 +143,8 @@ struct btl_connection {
     uint32_t placing;            /* pending flushes and atomics */
     bool unflushed;              /* something was written behind the last flush */
     uint32_t idle;               /* calls of progress that have found nothing */
+    bool written;                /* the last call was a write: see progress_one() */
+    uint32_t slots;              /* that have been placed, and that the user may not have seen */
     int64_t written_at;          /* end of the last write */
     uint32_t burst;              /* writes that followed each other closely */
     uint32_t unposted;           /* requests that no sendmsg has included yet */

@@ -78,9 +78,12 @@ static int transfer_post_write(struct btl_connection *c, uint32_t requests)
 {
     c->counts.work_requests += requests;
     c->unposted += requests;
-    if (!gather_write(c) && !c->queue.blocked)
+    c->written = true;
+    if (gather_write(c))
+        return 0;
+    if (!c->queue.blocked)
         queue_send(c);
-    gather_written(c);
+    gather_sent(c);
     return tcp_error_of(c);
 }
 
