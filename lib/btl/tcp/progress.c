@@ -2,8 +2,8 @@
 /*
  * progress.c: see progress.h.
  *
- * A thread that waits for one connection reads its socket, without waiting; every OTHERS calls that
- * find nothing it asks epoll for the other connections. When no thread of the user drives, the
+ * A thread that waits for one connection reads its socket, without waiting; every OTHERS_NS it asks
+ * epoll for the other connections, which the service thread leaves to it. When no thread of the user drives, the
  * service thread does: it sleeps until epoll has an event. It leaves the connections to a thread of
  * the user that has driven within the last millisecond, since a thread that is woken by each packet
  * takes time from one that polls; it then polls again a millisecond later.
@@ -28,7 +28,7 @@
 
 #define EVENTS 32
 #define ROUNDS 16 /* of the service thread, before it asks for the time again */
-#define OTHERS 8u
+#define OTHERS_NS 20000
 #define SLOTS_MOST 64u
 #define QUIET_NS NS_PER_MS
 #define QUIET_US 1000
@@ -36,23 +36,20 @@
 
 /* ---- one connection ---- */
 
-/* Lock held. Returns the number of bytes that were received. */
-static size_t progress_drive(struct btl_connection *c, uint32_t events)
+/* Lock held. */
+static void progress_drive(struct btl_connection *c, uint32_t events)
 {
-    size_t received = 0;
-
     c->slots = 0;
     if (c->fd < 0)
-        return 0;
+        return;
     if (c->stage == TCP_DIALING) {
         if ((events & ~(uint32_t)EPOLLIN) != 0)
             greeting_dialed(c);
-        return 0;
+        return;
     }
-    received = receive_drive(c);
+    receive_drive(c);
     if (tcp_error_of(c) == 0 && c->fd >= 0)
         reply_send(c);
-    return received;
 }
 
 static void progress_event(struct btl *btl, const struct epoll_event *event)
@@ -64,7 +61,7 @@ static void progress_event(struct btl *btl, const struct epoll_event *event)
     c = hash_get(&btl->connections, event->data.u64);
     if (c != NULL && pthread_mutex_trylock(&c->lock) == 0) {
         pthread_mutex_unlock(&btl->lock);
-        (void)progress_drive(c, event->events);
+        progress_drive(c, event->events);
         pthread_mutex_unlock(&c->lock);
         return;
     }
@@ -90,13 +87,33 @@ static bool progress_pass(struct btl *btl)
 
 /* ---- by users ---- */
 
-void progress_all(struct btl *btl)
+/* Asks epoll, if no thread has done so for a while, or `now` is 0. */
+static void progress_others(struct btl *btl, int64_t now)
 {
-    /* relaxed: a hint for progress_by_service */
-    atomic_store_explicit(&btl->driven_at, clock_now(), memory_order_relaxed);
+    const int64_t last = atomic_load_explicit(&btl->passed_at, memory_order_relaxed);
+
+    if (now != 0 && now - last < OTHERS_NS)
+        return;
+    if (now != 0) /* relaxed: two threads may both ask */
+        atomic_store_explicit(&btl->passed_at, now, memory_order_relaxed);
+    (void)progress_pass(btl);
+}
+
+/* relaxed: a hint for progress_by_service */
+static int64_t progress_note(struct btl *btl)
+{
+    const int64_t now = clock_now();
+
+    atomic_store_explicit(&btl->driven_at, now, memory_order_relaxed);
     if (!gather_is_empty(btl))
         gather_send_all(btl);
-    (void)progress_pass(btl);
+    return now;
+}
+
+void progress_all(struct btl *btl)
+{
+    (void)progress_note(btl);
+    progress_others(btl, 0);
 }
 
 /*
@@ -119,27 +136,21 @@ static bool progress_is_early(struct btl_connection *c)
 
 void progress_one(struct btl_connection *c)
 {
+    const bool up = atomic_load_explicit(&c->up, memory_order_relaxed);
     struct btl *btl = c->btl;
-    bool others = true;
+    int64_t now;
 
-    if (atomic_load_explicit(&c->up, memory_order_relaxed) &&
-        pthread_mutex_trylock(&c->lock) == 0) { /* else another thread drives it */
+    if (up && pthread_mutex_trylock(&c->lock) == 0) { /* else another thread drives it */
         const bool early = progress_is_early(c);
 
-        if (!early) {
-            c->idle = progress_drive(c, 0) > 0 ? 0 : c->idle + 1;
-            others = c->idle % OTHERS == OTHERS - 1;
-        }
+        if (!early)
+            progress_drive(c, 0);
         pthread_mutex_unlock(&c->lock);
         if (early)
             return;
     }
-    /* relaxed: a hint for progress_by_service */
-    atomic_store_explicit(&btl->driven_at, clock_now(), memory_order_relaxed);
-    if (!gather_is_empty(btl))
-        gather_send_all(btl);
-    if (others)
-        (void)progress_pass(btl);
+    now = progress_note(btl);
+    progress_others(btl, up ? now : 0);
 }
 
 /* ---- by the service thread ---- */

@@ -340,7 +340,7 @@ static ssize_t receive_read(struct btl_connection *c, uint8_t *buffer, size_t *d
     return n;
 }
 
-size_t receive_drive(struct btl_connection *c)
+void receive_drive(struct btl_connection *c)
 {
     _Alignas(8) uint8_t buffer[TCP_LARGEST_PART + BUFFER_BYTES];
     size_t all = 0, direct;
@@ -360,12 +360,11 @@ size_t receive_drive(struct btl_connection *c)
     } while (tcp_error_of(c) == 0 && all < TURN_BYTES &&
              ((size_t)n >= BUFFER_BYTES || c->body.rest > 0));
     if (tcp_error_of(c) != 0)
-        return all;
+        return;
     if (c->stage == TCP_GREETING && (n == 0 || n == -ECONNRESET || n == -EPIPE))
         greeting_lost(c);
     else if (n == 0)
         (void)tcp_fail(c, -ECONNRESET, "the other end has closed it, or its process has ended");
     else if (n < 0 && n != -EAGAIN && n != -EINTR)
         (void)tcp_fail(c, (int)n, "recv(2): %s", strerror((int)-n));
-    return all;
 }

@@ -8,9 +8,8 @@
 #include "btl/tcp/tcp.h"
 
 /*
- * Reads what the socket has, up to a limit, places and answers it. May fail the connection. Returns
- * the number of bytes.
+ * Reads what the socket has, up to a limit, places and answers it. May fail the connection.
  */
-size_t receive_drive(struct btl_connection *c);
+void receive_drive(struct btl_connection *c);
 
 #endif

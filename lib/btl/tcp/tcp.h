@@ -142,7 +142,6 @@ struct btl_connection {
     uint32_t requested, replied; /* requests of the peer; modulo peer_depth */
     uint32_t placing;            /* pending flushes and atomics */
     bool unflushed;              /* something was written behind the last flush */
-    uint32_t idle;               /* calls of progress that have found nothing */
     bool written;                /* the last call was a write: see progress_one() */
     uint32_t slots;              /* that have been placed, and that the user may not have seen */
     int64_t written_at;          /* end of the last write */
@@ -185,6 +184,7 @@ struct btl {
     _Atomic uint32_t gathered_count;
     bool gather_timer;         /* the service thread sends them */
     bool gather_again;         /* not only the next time */
+    _Atomic int64_t passed_at; /* when a thread of the user last asked epoll */
     _Atomic int64_t driven_at; /* when a thread of the user last made progress */
 };
 

@@ -222,7 +222,7 @@ int transfer_flush(struct btl_connection *c)
     if (rc == 0 && c->unflushed)
         rc = transfer_request_flush(c);
     if (rc == 0 && c->placing > 0) {
-        (void)receive_drive(c);
+        receive_drive(c);
         rc = tcp_error_of(c);
     }
     return rc == 0 && c->placing > 0 ? -EAGAIN : rc;
