@@ -19,28 +19,34 @@ network_scripts = \
 	test/btl/conform-tcp
 dist_check_SCRIPTS += $(network_scripts) test/run-sim
 test/btl/conform-defects.log test/btl/conform-ofi.log test/btl/conform-sim.log test/btl/conform-tcp.log: test/btl/conform$(EXEEXT) $(check_LTLIBRARIES)
-# unit tests of pipes over the simulated network
+# unit tests of pipes over the simulated network, or over the sockets of this host
 sim_tests = \
 	test/faults/given_back-1.sim \
 	test/faults/violations-1.sim \
 	test/faults/violations_above-1.sim \
 	test/unit/test_growth-1-0.sim \
+	test/unit/test_growth-1+tcp.sim \
 	test/unit/test_modes-2-2.sim \
+	test/unit/test_modes-1+tcp.sim \
 	test/unit/test_pipe_lives-1-0.sim \
 	test/unit/test_pipe_lives-1-5.sim \
 	test/unit/test_pipe_misuse-1.sim \
 	test/unit/test_pipe_overrun-1.sim \
 	test/unit/test_pipe_single-1-0.sim \
 	test/unit/test_pipe_single-1-5.sim \
+	test/unit/test_pipe_single-1-0+tcp.sim \
 	test/unit/test_pipe_stale-1.sim \
 	test/unit/test_pipe_waiting-1.sim \
+	test/unit/test_pipe_waiting-1+tcp.sim \
 	test/unit/test_region-1.sim \
 	test/unit/test_region-2.sim \
+	test/unit/test_region-1+tcp.sim \
 	test/unit/test_region_end-1.sim \
 	test/unit/test_region_end-2.sim \
 	test/unit/test_region_tag-1.sim \
 	test/unit/test_rfree_queues-1.sim \
-	test/unit/test_region_threads-1.sim
+	test/unit/test_region_threads-1.sim \
+	test/unit/test_region_threads-1+tcp.sim
 network_tests = $(network_scripts)
 if HAVE_CMOCKA
 network_tests += $(sim_tests)

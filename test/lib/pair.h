@@ -207,7 +207,7 @@ static inline void pair_child_start(struct pair_child *c, int (*group)(void))
     if (c->name != NULL)
         setenv(c->name, c->value, 1);
     if (c->remote != NULL) {
-        setenv("RPIPE_BTL", "sim", 1);
+        setenv("RPIPE_BTL", getenv("PAIR_BTL") != NULL ? getenv("PAIR_BTL") : "sim", 1);
         setenv("RPIPE_SIM_SEED", c->seed, 1);
         setenv("RPIPE_SIM_MODE", c->remote, 1);
     }
@@ -239,7 +239,7 @@ static inline bool pair_child_end(struct pair_child *c)
 
 /*
  * PAIR_NET=1: over the simulated network, in the mode that a setting has for that; PAIR_NET=2, 3 and so on: other seeds. PAIR_ONLY=N: the N-th
- * setting alone, from 0.
+ * setting alone, from 0. PAIR_BTL=tcp: over that network instead.
  */
 static inline int pair_children(struct pair_child *child, size_t n, int (*group)(void))
 {
