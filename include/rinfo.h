@@ -84,7 +84,7 @@ typedef struct rinfo_pipe {
     uint32_t inline_max;     /* largest payload in its slot, bytes */
     uint32_t incarnation;    /* how often this end has opened this pipe */
     char state[16];   /* "opening", "joined", "peer closed", "peer left", "peer died", "failed" */
-    char backend[16]; /* "shm", "ofi", "verbs"; "" before joining */
+    char backend[16]; /* "shm", "ofi", "verbs", "tcp"; "" before joining */
     char path[160];   /* the connection, in the terms of its backend */
     char why[320];    /* why this backend and not a better one */
     char cells[16];   /* of cells: how operations are done: "cpu", "device", "service"; else "" */

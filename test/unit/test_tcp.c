@@ -680,6 +680,36 @@ static void test_a_stream_is_sent_together(void **state)
     OPS->free(btl, &near);
 }
 
+/* A request that is received by a call of flush is answered, though no event follows. */
+static void test_flush_answers_what_it_receives(void **state)
+{
+    struct btl_memory near = memory(PEER, BTL_LOCAL);
+    struct btl_remote remote = {.bytes = BYTES, .mapping = btl};
+    struct btl_transfer t = {&remote, 0, &near, 0, 8};
+    struct tcp_head h, answer;
+    uint8_t put[sizeof(struct tcp_head) + 8], data[BYTES];
+    struct peer p;
+
+    (void)state;
+    peer_up(&p);
+    assert_int_equal(OPS->write(p.connection, &t, NULL), 0);
+    assert_int_equal(OPS->flush(p.connection), -EAGAIN);
+    assert_int_equal(recv(p.fd, put, sizeof(put), MSG_WAITALL), sizeof(put));
+    assert_int_equal(recv(p.fd, &h, sizeof(h), MSG_WAITALL), sizeof(h));
+    assert_int_equal(tcp_head_code(&h), TCP_FLUSH);
+    h = head(TCP_GET, BYTES, &p.source, 0);
+    say(p.fd, &h, sizeof(h));
+    h = head(TCP_PLACED, 0, NULL, 0);
+    say(p.fd, &h, sizeof(h));
+    while (OPS->flush(p.connection) == -EAGAIN)
+        ;
+    assert_true(hear(p.fd, &answer, sizeof(answer)));
+    assert_true(tcp_head_code(&answer) == TCP_DATA && tcp_head_length(&answer) == BYTES);
+    assert_true(hear(p.fd, data, sizeof(data)) && pattern_same(data, sizeof(data), 7));
+    peer_down(&p);
+    OPS->free(btl, &near);
+}
+
 static void test_shared_memory_is_for_those_it_is_shared_with(void **state)
 {
     struct tcp_atomic_frame atomic = {.operand = 3};
@@ -750,6 +780,7 @@ int main(void)
         TEST(test_strangers_do_not_keep_peers_out),
         TEST(test_an_end_that_was_shown_out_dials_again),
         TEST(test_a_stream_is_sent_together),
+        TEST(test_flush_answers_what_it_receives),
         TEST(test_shared_memory_is_for_those_it_is_shared_with),
         TEST(test_the_child_of_a_fork_changes_nothing),
     };

@@ -18,7 +18,6 @@
 #include "btl/tcp/greeting.h"
 #include "btl/tcp/listener.h"
 #include "btl/tcp/receive.h"
-#include "btl/tcp/reply.h"
 
 #include "util/clock.h"
 #include "util/failpoint.h"
@@ -48,8 +47,6 @@ static void progress_drive(struct btl_connection *c, uint32_t events)
         return;
     }
     receive_drive(c);
-    if (tcp_error_of(c) == 0 && c->fd >= 0)
-        reply_send(c);
 }
 
 static void progress_event(struct btl *btl, const struct epoll_event *event)
