@@ -371,8 +371,8 @@ void btl_forked(void);
 /*
  * Chooses the backend for a peer and opens it: the setting RPIPE_BTL, otherwise `wanted` (a name or
  * NULL), otherwise shm if descriptors can be passed, verbs if both ranks can probably use it, ofi;
- * tcp only if it is named. Both ends choose the same without communicating. err has the reason for the choice, or on
- * -ENOTSUP one reason for each backend.
+ * tcp only if it is named. Both ends choose the same without communicating. err has the reason for
+ * the choice, or on -ENOTSUP one reason for each backend.
  */
 int btl_choose(int peer, const char *wanted, const struct btl_ops **ops, struct btl **btl,
                struct error *err);

@@ -20,8 +20,8 @@ static inline bool copy_is_by_words(const void *memory, size_t n)
 }
 
 /*
- * From shared memory to `to`, which may be unaligned. acquire: what a thread did before it stored a word is
- * done before the peer has the word; pairs with its release.
+ * From shared memory to `to`, which may be unaligned. acquire: what a thread did before it stored a
+ * word is done before the peer has the word; pairs with its release.
  */
 static inline void copy_words(void *to, const void *from, size_t n)
 {

@@ -15,8 +15,8 @@
 int tcp_fail(struct btl_connection *c, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /*
- * Lock held: closes the socket, of which no event is reported any more. Forgets what waits to be sent,
- * so that no memory is referred to, and what has come in part.
+ * Lock held: closes the socket, of which no event is reported any more. Forgets what waits to be
+ * sent, so that no memory is referred to, and what has come in part.
  */
 void tcp_disconnect(struct btl_connection *c);
 

@@ -4,8 +4,8 @@
  *
  * Each end first sends a greeting, then frames: a head of 24 bytes, and for some operations bytes
  * behind it. There are no numbers of requests: the target answers in the order of the requests, and
- * TCP keeps it. Byte order and lengths are those of the hosts, which rpipe requires to be alike; the
- * magic number differs otherwise.
+ * TCP keeps it. Byte order and lengths are those of the hosts, which rpipe requires to be alike;
+ * the magic number differs otherwise.
  */
 #ifndef BTL_TCP_FRAME_H
 #define BTL_TCP_FRAME_H

@@ -8,8 +8,8 @@
  * when it has the answer.
  *
  * A greeting that fits no connection is answered by a refusal. Where a connection ends without an
- * answer, the accepting end may have had too many unauthenticated connections (listener.h): then the
- * connecting end dials again, until its deadline. Lock of the connection held for all.
+ * answer, the accepting end may have had too many unauthenticated connections (listener.h): then
+ * the connecting end dials again, until its deadline. Lock of the connection held for all.
  */
 #ifndef BTL_TCP_GREETING_H
 #define BTL_TCP_GREETING_H

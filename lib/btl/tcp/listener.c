@@ -2,8 +2,8 @@
 /*
  * listener.c: see listener.h.
  *
- * Invariants: arrivals are in btl.arrivals, in the order of their deadlines, and in btl.arrival_of. epoll
- * reports an arrival's socket by the arrival's number, the listener by 0.
+ * Invariants: arrivals are in btl.arrivals, in the order of their deadlines, and in btl.arrival_of.
+ * epoll reports an arrival's socket by the arrival's number, the listener by 0.
  */
 #include "btl/tcp/listener.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * listener.h: the listening socket of the backend, and connections that have not been authenticated.
+ * listener.h: the listening socket of the backend, and connections that have not been
+ * authenticated.
  *
- * Any process can dial the listener. Its connection is an arrival until it has sent the cookie of an
- * end that waits. There are at most btl.arrivals_most arrivals, a quarter of the descriptors of this
- * process, and each for ARRIVAL_NS: a new one evicts the oldest. btl.lock held for all but
+ * Any process can dial the listener. Its connection is an arrival until it has sent the cookie of
+ * an end that waits. There are at most btl.arrivals_most arrivals, a quarter of the descriptors of
+ * this process, and each for ARRIVAL_NS: a new one evicts the oldest. btl.lock held for all but
  * listener_open() and listener_close().
  */
 #ifndef BTL_TCP_LISTENER_H
@@ -26,8 +27,8 @@ void listener_accept(struct btl *btl);
 /* An arrival has sent something. */
 void listener_arrival_ready(struct btl *btl, struct tcp_arrival *arrival);
 /*
- * Closes arrivals whose time has come, and listens again after a lack of descriptors. True: the timer
- * has to call again.
+ * Closes arrivals whose time has come, and listens again after a lack of descriptors. True: the
+ * timer has to call again.
  */
 bool listener_expire(struct btl *btl, int64_t now);
 

@@ -3,10 +3,11 @@
  * progress.c: see progress.h.
  *
  * A thread that waits for one connection reads its socket, without waiting; every OTHERS_NS it asks
- * epoll for the other connections, which the service thread leaves to it. When no thread of the user drives, the
- * service thread does: it sleeps until epoll has an event. It leaves the connections to a thread of
- * the user that has driven within the last millisecond, since a thread that is woken by each packet
- * takes time from one that polls; it then polls again a millisecond later.
+ * epoll for the other connections, which the service thread leaves to it. When no thread of the
+ * user drives, the service thread does: it sleeps until epoll has an event. It leaves the
+ * connections to a thread of the user that has driven within the last millisecond, since a thread
+ * that is woken by each packet takes time from one that polls; it then polls again a millisecond
+ * later.
  *
  * A connection is found by its number under btl.lock and locked before that is released:
  * connection_close removes the number first, so no connection is freed while a thread is in it.
@@ -115,8 +116,8 @@ void progress_all(struct btl *btl)
 
 /*
  * Lock held. Whether a call of progress has nothing to do: the first one behind a write, which is
- * mostly that of the next write, and the first ones behind slots that have come together, as many as
- * there are further slots for the user to find. So a stream does not read the socket for each
+ * mostly that of the next write, and the first ones behind slots that have come together, as many
+ * as there are further slots for the user to find. So a stream does not read the socket for each
  * message.
  */
 static bool progress_is_early(struct btl_connection *c)

@@ -3,9 +3,9 @@
  * queue.h: what a connection has to send. Lock of the connection held for all.
  *
  * Heads, slots and short payloads are copied into one row of bytes, so that many of them are one
- * range of a sendmsg(2). A longer payload is an extent: it is sent from where it is. That of a write
- * must not change (rule 11 of btl.h); that of an answer is found and locked again for every call
- * of sendmsg, because its region may be freed meanwhile.
+ * range of a sendmsg(2). A longer payload is an extent: it is sent from where it is. That of a
+ * write must not change (rule 11 of btl.h); that of an answer is found and locked again for every
+ * call of sendmsg, because its region may be freed meanwhile.
  */
 #ifndef BTL_TCP_QUEUE_H
 #define BTL_TCP_QUEUE_H

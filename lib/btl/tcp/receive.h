@@ -8,7 +8,8 @@
 #include "btl/tcp/tcp.h"
 
 /*
- * Reads what the socket has, up to a limit, places it, answers requests, and sends what waits. May fail the connection.
+ * Reads what the socket has, up to a limit, places it, answers requests, and sends what waits. May
+ * fail the connection.
  */
 void receive_drive(struct btl_connection *c);
 

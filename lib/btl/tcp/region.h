@@ -31,8 +31,8 @@ void regions_peer_gone(struct tcp_regions *regions, int peer);
 enum region_use { REGION_READ, REGION_WRITE, REGION_ATOMIC };
 
 /*
- * Checks that the peer may use `bytes` at `offset` of region `id`, and locks the region. Returns its
- * memory there; NULL: refused, and nothing is locked.
+ * Checks that the peer may use `bytes` at `offset` of region `id`, and locks the region. Returns
+ * its memory there; NULL: refused, and nothing is locked.
  */
 char *region_enter(struct tcp_regions *regions, uint64_t id, int peer, enum region_use use,
                    uint64_t offset, uint64_t bytes, struct tcp_region **entered);

@@ -2,8 +2,8 @@
 /*
  * request.h: requests of this end that have not been answered. Lock of the connection held for all.
  *
- * Answers come in the order of the requests. One that is not the next expected answer is a violation
- * by the peer.
+ * Answers come in the order of the requests. One that is not the next expected answer is a
+ * violation by the peer.
  */
 #ifndef BTL_TCP_REQUEST_H
 #define BTL_TCP_REQUEST_H

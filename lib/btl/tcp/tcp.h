@@ -18,10 +18,9 @@
  *   connection.c  connections as struct btl_ops
  *
  * Each connection is a TCP connection of its own. Lock order: btl.lock, the lock of a connection,
- * that of a region or of gathering; no two of a kind at once. Nothing waits with a lock held: every call of a socket
- * returns at once. Functions of
- * queue.c, request.c, reply.c, receive.c, failure.c, transfer.c and greeting.c run with the lock of
- * the connection held.
+ * that of a region or of gathering; no two of a kind at once. Nothing waits with a lock held: every
+ * call of a socket returns at once. Functions of queue.c, request.c, reply.c, receive.c, failure.c,
+ * transfer.c and greeting.c run with the lock of the connection held.
  */
 #ifndef BTL_TCP_TCP_H
 #define BTL_TCP_TCP_H

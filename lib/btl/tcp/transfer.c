@@ -3,8 +3,8 @@
  * transfer.c: see transfer.h.
  *
  * A transfer is accepted when all of its frames are in the queue; they are sent at once, unless the
- * socket is full or a stream is gathered. A flush is a request behind the writes, which the target answers when it has
- * placed what was before it.
+ * socket is full or a stream is gathered. A flush is a request behind the writes, which the target
+ * answers when it has placed what was before it.
  */
 #include "btl/tcp/transfer.h"
 
