@@ -62,7 +62,11 @@ bool gather_write(struct btl_connection *c)
            q->end - q->first < GATHER_BYTES && gather_add(c);
 }
 
-void gather_sent(struct btl_connection *c) { c->written_at = clock_now(); }
+void gather_sent(struct btl_connection *c)
+{
+    c->written_at = clock_now();
+    c->written = c->burst < STREAM; /* in a stream the socket is read now and then */
+}
 
 void gather_forget(struct btl_connection *c)
 {

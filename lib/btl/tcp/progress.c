@@ -29,7 +29,7 @@
 #define EVENTS 32
 #define ROUNDS 16 /* of the service thread, before it asks for the time again */
 #define OTHERS_NS 20000
-#define SLOTS_MOST 64u
+#define SLOTS_MOST 16u
 #define QUIET_NS NS_PER_MS
 #define QUIET_US 1000
 #define TIMER_US 100000
@@ -117,12 +117,12 @@ void progress_all(struct btl *btl)
 /*
  * Lock held. Whether a call of progress has nothing to do: the first one behind a write, which is
  * mostly that of the next write, and the first ones behind slots that have come together, as many
- * as there are further slots for the user to find. So a stream does not read the socket for each
- * message.
+ * as there are further slots for the user to find, up to SLOTS_MOST, unless it has requested
+ * something. So a stream does not read the socket for each message.
  */
 static bool progress_is_early(struct btl_connection *c)
 {
-    const bool early = c->written || c->slots > 1;
+    const bool early = c->written || (c->slots > 1 && c->asked == c->answered);
 
     if (c->slots > SLOTS_MOST)
         c->slots = SLOTS_MOST;
