@@ -14,7 +14,7 @@
 #include "util/clock.h"
 
 /* Two writes follow each other closely if less time is between them. */
-#define CLOSE_NS 1000
+#define CLOSE_NS 3000
 /* So many of them are a stream. */
 #define STREAM 4u
 
