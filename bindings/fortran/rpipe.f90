@@ -354,7 +354,7 @@ contains
 
   ! ---- pipes ----
 
-  ! Opens one end; does not wait for the peer. backend: "shm", "ofi", "verbs".
+  ! Opens one end; does not wait for the peer. backend: "shm", "ofi", "tcp", "verbs".
   subroutine rpipe_open(ch, cfg, backend, stat)
     type(rpipe_end), intent(inout) :: ch
     type(rpipe_config), intent(in) :: cfg

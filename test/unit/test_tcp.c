@@ -665,8 +665,10 @@ static void test_a_stream_is_sent_together(void **state)
 
     (void)state;
     peer_up(&p);
-    for (int i = 0; i < WRITES; i++)
+    for (int i = 0; i < WRITES; i++) {
+        p.connection->written_at = clock_now() + NS_PER_S; /* however slow this machine is */
         assert_int_equal(OPS->write(p.connection, NULL, &slot), 0);
+    }
     for (int i = 0; i < WRITES; i++) { /* turn() drives; the connection itself is not called */
         assert_true(hear(p.fd, &frame, sizeof(frame)));
         assert_int_equal(tcp_head_code(&frame.head), TCP_SLOT);
@@ -675,7 +677,7 @@ static void test_a_stream_is_sent_together(void **state)
     print_message("%d writes, %llu calls of the socket\n", WRITES,
                   (unsigned long long)counts.doorbells);
     assert_int_equal(counts.work_requests, WRITES);
-    assert_true(counts.doorbells < WRITES / 2);
+    assert_true(counts.doorbells < WRITES / 20);
     peer_down(&p);
     OPS->free(btl, &near);
 }
