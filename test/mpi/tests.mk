@@ -65,6 +65,7 @@ mpi_tests = \
 	examples/listing_b_3_ring-8.mpi \
 	test/mpi/mp_am-2.mpi \
 	test/mpi/mp_am-3.mpi \
+	test/mpi/mp_am-3+tcp.mpi \
 	test/mpi/mp_am-5.mpi \
 	test/mpi/mp_am_recovery-3.mpi \
 	test/mpi/mp_am_recovery-5.mpi \
@@ -128,6 +129,7 @@ mpi_tests = \
 	test/mpi/mp_pipe-2+tcp.mpi \
 	test/mpi/mp_pipe-2.mpi \
 	test/mpi/mp_recovery-3.mpi \
+	test/mpi/mp_recovery-3+tcp.mpi \
 	test/mpi/mp_recovery-5.mpi \
 	test/mpi/mp_recovery-8.mpi \
 	test/mpi/mp_region-1.mpi \
@@ -148,6 +150,7 @@ mpi_tests = \
 	test/mpi/mp_soak-5-threads.mpi \
 	test/mpi/mp_soak-8.mpi \
 	test/mpi/mp_threads-2.mpi \
+	test/mpi/mp_threads-2+tcp.mpi \
 	test/mpi/mp_threads-5.mpi \
 	test/mpi/mp_wait-2-adaptive.mpi \
 	test/mpi/mp_wait-2-sleep.mpi \
