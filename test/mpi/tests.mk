@@ -77,6 +77,7 @@ mpi_tests = \
 	examples/work_queue-3-quick+ofi.mpi \
 	examples/work_queue-4-quick.mpi \
 	test/faults/resource_failure_pair-2-8+ofi.mpi \
+	test/faults/resource_failure_pair-2-8+tcp.mpi \
 	test/faults/resource_failure_pair-2-12.mpi \
 	test/mpi/mp_bootstrap-2.mpi \
 	test/mpi/mp_bootstrap-3.mpi \
