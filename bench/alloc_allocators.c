@@ -39,6 +39,7 @@ struct allocator allocators[ALLOCATORS] = {
     OURS(RMALLOC_BEST_FIT, "best-fit"),
     OURS(RMALLOC_WORST_FIT, "worst-fit"),
     OURS(RMALLOC_RANDOM_FIT, "random-fit"),
+    OURS(RMALLOC_SEGREGATED_FIT, "segregated-fit"),
     {.name = "mimalloc", .kind = KIND_MALLOC},
     {.name = "jemalloc", .kind = KIND_MALLOC},
     {.name = "glibc", .kind = KIND_MALLOC},

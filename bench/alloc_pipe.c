@@ -6,7 +6,7 @@
  * "name=tag,fit=best,sync=tag,size=64,heap=1024". All pipes are open at the same time, and in a
  * round each case runs once, so that what is compared is measured in the same moments.
  *
- *     fit=next|first|best|worst|random   sync=block|tag|channel   op=put|get
+ *     fit=next|first|best|worst|random|segregated   sync=block|tag|channel   op=put|get
  *     size=BYTES, or least=BYTES,most=BYTES (a power law)         unit=BYTES
  *     heap=MESSAGES of mean size         queue=MESSAGES, slots=N, inline=BYTES
  *     test=stream      rank 0 writes, rank 1 reads and frees; time of a message until all are freed
@@ -134,7 +134,8 @@ static bool parse_case(struct pipe_case *c, char *text)
     static const char *const keys[] = {"fit",   "sync",   "op",     "test",  "order", "name",
                                        "size",  "least",  "most",   "unit",  "heap",  "queue",
                                        "slots", "inline", "window", "delay", "fill",  NULL};
-    static const char *const fits[] = {"next", "first", "best", "worst", "random", NULL};
+    static const char *const fits[] = {"next",   "first",      "best", "worst",
+                                       "random", "segregated", NULL};
     static const char *const syncs[] = {"block", "tag", "channel", NULL};
     static const char *const ops[] = {"put", "get", NULL};
     static const char *const tests[] = {"stream", "pingpong", "irregular", NULL};

@@ -8,6 +8,7 @@ import subprocess
 
 COLOURS = {
     "next-fit": "#08519c", "first-fit": "#3182bd", "best-fit": "#e6550d", "worst-fit": "#fdae6b", "random-fit": "#9e9ac8",
+    "segregated-fit": "#de2d26",
     "mimalloc": "#31a354", "jemalloc": "#a1d99b", "glibc": "#969696", "empty calls": "#d9d9d9",
     "block, next-fit": "#08519c", "tag, next-fit": "#6baed6", "tag, best-fit": "#e6550d", "channel, best-fit": "#fdae6b",
     "block, next": "#08519c", "tag, next": "#6baed6", "tag, best": "#e6550d", "tag, worst": "#fdae6b", "channel, best": "#756bb1",

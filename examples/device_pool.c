@@ -31,12 +31,12 @@
 #include "device_sim.h"
 
 #define MIB (UINT64_C(1) << 20)
-#define FITS 5
+#define FITS 6
 #define STAYING 48 /* results that stay on the device at a time */
 #define MAP_CELLS 96
 
-static const char *const fit_name[FITS] = {"next-fit", "first-fit", "best-fit", "worst-fit",
-                                           "random-fit"};
+static const char *const fit_name[FITS] = {"next-fit",  "first-fit",  "best-fit",
+                                           "worst-fit", "random-fit", "segregated-fit"};
 
 static struct {
     int fit; /* FITS: all */

@@ -61,7 +61,8 @@ typedef enum {
     RMALLOC_FIRST_FIT = 2,   /* the one with the lowest address */
     RMALLOC_BEST_FIT = 3,    /* the smallest, of equals the one with the lowest address */
     RMALLOC_WORST_FIT = 4,   /* the largest, of equals the one with the lowest address */
-    RMALLOC_RANDOM_FIT = 5   /* each with the same probability */
+    RMALLOC_RANDOM_FIT = 5,  /* each with the same probability */
+    RMALLOC_SEGREGATED_FIT = 6 /* one of its class of sizes, in constant time */
 } rmalloc_fit_t;
 
 /* ---- memory of a pipe ---- */

@@ -70,6 +70,11 @@ lib_liballoc_la_SOURCES = \
 	lib/alloc/next_fit_arena.h \
 	lib/alloc/next_fit_check.c \
 	lib/alloc/next_fit_check.h \
+	lib/alloc/segregated.h \
+	lib/alloc/segregated_fit.c \
+	lib/alloc/segregated_fit.h \
+	lib/alloc/segregated_fit_check.c \
+	lib/alloc/segregated_fit_check.h \
 	lib/alloc/size_class.h \
 	lib/alloc/tree_block.h \
 	lib/alloc/tree_fit.c \

@@ -62,7 +62,7 @@ static const struct argp_option option_table[] = {
      "Largest message that rides in its slot, 0 to 40 (40; 0 with --bound)", 0},
     {"sync", KEY_SYNC, "blocks|tags|channel", 0,
      "How freed memory comes back to the writer (blocks; tags with --algorithm)", 0},
-    {"algorithm", KEY_ALGORITHM, "next|first|best|worst|random", 0,
+    {"algorithm", KEY_ALGORITHM, "next|first|best|worst|random|segregated", 0,
      "Which free block of the heap a message gets (next); others go with tags and channel", 0},
     {"queue", KEY_QUEUE, "N", 0,
      "With tags and channel: messages that may be in flight or held by the reader; 0: the "
@@ -216,8 +216,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     static const char *const directions[] = {"uni", "bi", "both", NULL};
     static const char *const formats[] = {"table", "csv", "json", NULL};
     static const char *const syncs[] = {"blocks", "tags", "channel", NULL}; /* as rpipe_sync_t */
-    static const char *const algorithms[] = {"next",  "first",  "best",
-                                             "worst", "random", NULL}; /* as rmalloc_fit_t */
+    static const char *const algorithms[] = {"next",   "first",      "best", "worst",
+                                             "random", "segregated", NULL}; /* as rmalloc_fit_t */
     struct perf_options *o = state->input;
     char *end;
     FILE *f;

@@ -231,7 +231,7 @@ module rpipe
   integer, parameter, public :: RPIPE_WRITER = 1, RPIPE_READER = 2
   integer, parameter, public :: RPIPE_PUT = 0, RPIPE_GET = 1
   integer, parameter, public :: RMALLOC_NEXT_FIT = 1, RMALLOC_FIRST_FIT = 2, RMALLOC_BEST_FIT = 3
-  integer, parameter, public :: RMALLOC_WORST_FIT = 4, RMALLOC_RANDOM_FIT = 5
+  integer, parameter, public :: RMALLOC_WORST_FIT = 4, RMALLOC_RANDOM_FIT = 5, RMALLOC_SEGREGATED_FIT = 6
   integer, parameter, public :: RPIPE_SYNC_BLOCKS = 1, RPIPE_SYNC_TAGS = 2, RPIPE_SYNC_CHANNEL = 3
   integer, parameter, public :: RPIPE_THREADS = 1, RPIPE_HUGE_PAGES = 2
 

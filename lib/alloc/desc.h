@@ -47,9 +47,9 @@ enum desc_state {
     DESC_POOLED,  /* free; any use is a use-after-free */
     DESC_OWNED,   /* owned by the user: allocated and not sent, or read and not freed */
     DESC_SENT,    /* sent; its block is in use until the reader has freed it */
-    DESC_FREED,   /* freed before an older one: waiting */
+    DESC_FREED,   /* waiting: freed before an older one; segregated-fit: not merged yet */
     DESC_GAP,     /* units skipped at the end of a next-fit arena */
-    DESC_FREE,    /* a free block, in an index */
+    DESC_FREE,    /* a free block, in an index or in the list of its class */
     DESC_LOOSE,   /* a free block that is in no index at the moment */
     DESC_RESTING, /* worn: all its generations have been used */
 };
@@ -72,12 +72,15 @@ static_assert((uint64_t)DESC_OWNER_MOST << DESC_OWNER_SHIFT < DESC_GENERATION_ON
               "behind the owner begins the generation");
 
 struct rdesc {
-    void *mem;       /* address of the block; NULL if the range is not mapped here */
-    size_t size;     /* bytes requested, or received */
+    void *mem; /* address of the block; NULL if the range is not mapped here */
+    union {
+        size_t size;        /* bytes requested, or received */
+        struct rdesc *back; /* a free block of segregated-fit: the previous one of its list */
+    };
     uint64_t offset; /* bytes from the beginning of the heap; meaningless for an inline message */
     union {
         uint64_t header;    /* DESC_OWNED: user header that travels with the message */
-        struct rdesc *link; /* else: pool; order of notifications; blocks without an index entry */
+        struct rdesc *link; /* else: pool; order of notifications; free blocks without an index */
     };
     struct rdesc *prev,
         *next; /* neighbors in the order of the owner: of allocation, of address, or of reading */
@@ -126,6 +129,13 @@ static FORCE_INLINE void desc_change_state(struct rdesc *d, enum desc_state from
 {
     desc_word_in_memory(d);
     d->word += ((uint64_t)to - (uint64_t)from) << DESC_STATE_SHIFT;
+}
+
+/* Stores the whole word, also where the compiler sees that one byte of it changes. */
+static FORCE_INLINE void desc_store_word(struct rdesc *d, uint64_t word)
+{
+    __asm__("" : "+r"(word));
+    d->word = word;
 }
 
 /* The word without its generation. */

@@ -5,8 +5,8 @@
  *
  * A heuristic ("fit") decides where a block is placed and keeps the order of its blocks; heap.c
  * keeps what is common: segments, units, descriptors, counters. heap.c alone names the heuristics.
- * Next-fit, the default, is called directly (next_fit.h), the others, which share tree_fit.c,
- * through their table.
+ * Next-fit, the default, and segregated-fit are called directly (next_fit.h, segregated_fit.h), the
+ * others, which share tree_fit.c, through their table.
  *
  *   range      all memory that a heap manages: one or more segments, whose offsets are consecutive
  *   segment    a contiguous part of the range: whole units; the last one may be short
@@ -27,6 +27,7 @@
 struct heap;
 struct index;
 struct segment;
+struct segregated;
 
 typedef int (*heap_visit)(const rvmem_block_t *block, void *arg);
 
@@ -100,9 +101,10 @@ struct free_set {
 
 /* How the functions of rvmem.h reach the heap. */
 enum heap_way {
-    HEAP_CHECKED,  /* by heap.c, with a check after each operation */
-    HEAP_NEXT_FIT, /* by the fast paths of next_fit.h */
-    HEAP_TREE_FIT, /* by the fast paths of tree_fit.h */
+    HEAP_CHECKED,        /* by heap.c, with a check after each operation */
+    HEAP_NEXT_FIT,       /* by the fast paths of next_fit.h */
+    HEAP_TREE_FIT,       /* by the fast paths of tree_fit.h */
+    HEAP_SEGREGATED_FIT, /* by the fast paths of segregated_fit.h */
 };
 
 struct heap {
@@ -112,6 +114,7 @@ struct heap {
     uint64_t mark;      /* next-fit: now.head at which the peak is exceeded: see next_fit.c */
     uint64_t used;      /* other fits: bytes allocated, in whole units */
     uint64_t allocs, frees;
+    struct segregated *segregated; /* segregated-fit: its lists */
     struct desc_pool pool;
     uint64_t round_up; /* bytes of a unit - 1: added to round up, */
     uint64_t whole;    /* and its complement, to mask with */

@@ -12,6 +12,7 @@
 #include "alloc/broken.h"
 #include "alloc/fit.h"
 #include "alloc/next_fit.h"
+#include "alloc/segregated_fit.h"
 #include "alloc/tree_fit.h"
 #include "alloc/tree_fit_cut.h"
 
@@ -26,7 +27,7 @@
 static const struct fit_ops *const heap_fits[] = {
     [RMALLOC_NEXT_FIT] = &next_fit_ops,     [RMALLOC_FIRST_FIT] = &first_fit_ops,
     [RMALLOC_BEST_FIT] = &best_fit_ops,     [RMALLOC_WORST_FIT] = &worst_fit_ops,
-    [RMALLOC_RANDOM_FIT] = &random_fit_ops,
+    [RMALLOC_RANDOM_FIT] = &random_fit_ops, [RMALLOC_SEGREGATED_FIT] = &segregated_fit_ops,
 };
 
 int heap_config_check(const struct heap_config *cfg, struct error *err)
@@ -52,7 +53,7 @@ int heap_config_check(const struct heap_config *cfg, struct error *err)
     else if ((size_t)cfg->algorithm >= sizeof(heap_fits) / sizeof(heap_fits[0]))
         error_note(err,
                    "heuristic is %d; it must be RMALLOC_FIT_DEFAULT, or RMALLOC_NEXT_FIT to "
-                   "RMALLOC_RANDOM_FIT",
+                   "RMALLOC_SEGREGATED_FIT",
                    (int)cfg->algorithm);
     else
         return 0;
@@ -169,13 +170,16 @@ struct rdesc *heap_alloc(struct heap *h, size_t size)
 {
     if (LIKELY(h->algorithm == RMALLOC_NEXT_FIT))
         return next_fit_alloc(h, size);
-    return tree_fit_alloc(h, size);
+    return h->algorithm == RMALLOC_SEGREGATED_FIT ? segregated_fit_alloc(h, size)
+                                                  : tree_fit_alloc(h, size);
 }
 
 void heap_free(struct heap *h, struct rdesc *d)
 {
     if (LIKELY(h->algorithm == RMALLOC_NEXT_FIT))
         next_fit_free(h, d);
+    else if (h->algorithm == RMALLOC_SEGREGATED_FIT)
+        segregated_fit_free(h, d);
     else
         tree_fit_free(h, d);
 }
@@ -234,7 +238,10 @@ uint64_t heap_largest_segment(const struct heap *h) { return h->largest; }
 /* Whether there is a descriptor for one more block, or could be. */
 static bool heap_may_hand_out(const struct heap *h)
 {
-    return h->allocs - h->frees < h->most && (h->pool.free != NULL || !desc_pool_is_full(&h->pool));
+    const bool waits = h->segregated != NULL && h->segregated->waiting > 0; /* merging gives one */
+
+    return h->allocs - h->frees < h->most &&
+           (h->pool.free != NULL || !desc_pool_is_full(&h->pool) || waits);
 }
 
 void heap_get_stats(const struct heap *h, rvmem_stats_t *stats)

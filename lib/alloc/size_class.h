@@ -5,6 +5,8 @@
  * Classes are exact up to 15 units, and eight to the octave beyond: size_class() ascends, and within
  * a class no size is more than an eighth above another. There are SIZE_CLASSES for sizes up to 2^32
  * - 1; a range of n units needs those up to size_class(n).
+ *
+ * Fine classes are half as wide: exact up to 31 units, and sixteen to the octave beyond.
  */
 #ifndef ALLOC_SIZE_CLASS_H
 #define ALLOC_SIZE_CLASS_H
@@ -23,7 +25,32 @@ static inline uint32_t size_class(uint32_t units)
     return (octave << 3) + (units >> octave);
 }
 
-#define CLASS_WORDS ((SIZE_CLASSES + 63) / 64)
+#define FINE_CLASSES 464u
+#define FINE_EXACT 31u /* the last class that has one size */
+
+/* The five highest bits of the size, and which octave they are in. */
+static inline uint32_t fine_class(uint32_t units)
+{
+    const uint32_t octave = 27 - (uint32_t)__builtin_clz(units | 16);
+
+    return (octave << 4) + (units >> octave);
+}
+
+/* The first class that has no size below `units`, which is at most 2^31. */
+static inline uint32_t fine_class_above(uint32_t units)
+{
+    return fine_class(units + (UINT32_C(1) << (27 - (uint32_t)__builtin_clz(units | 16))) - 1);
+}
+
+/* The smallest size of a class. */
+static inline uint32_t fine_class_least(uint32_t c)
+{
+    const uint32_t octave = c <= FINE_EXACT ? 0 : c / 16 - 1;
+
+    return (c - (octave << 4)) << octave;
+}
+
+#define CLASS_WORDS ((FINE_CLASSES + 63) / 64)
 
 /* Bit c % 64 of word c / 64 is set if class c is not empty; bit w of `words`, if word w has one. */
 struct class_set {
@@ -46,7 +73,7 @@ static inline void class_set_remove(struct class_set *set, uint32_t c)
         set->words &= ~(1u << c / 64);
 }
 
-/* The first class that is not below `c`, which is less than SIZE_CLASSES; or SIZE_CLASS_NONE. */
+/* The first class that is not below `c`, which is less than FINE_CLASSES; or SIZE_CLASS_NONE. */
 static inline uint32_t class_set_from(const struct class_set *set, uint32_t c)
 {
     uint32_t w = c / 64, words;

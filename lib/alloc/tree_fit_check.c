@@ -21,6 +21,12 @@ uint64_t tree_fit_unsent_room(const struct heap *h, const struct segment *s)
     return most;
 }
 
+/* Blocks of segregated-fit that wait for their neighbors are free as well: what is free is one block. */
+static bool tree_fit_walk_is_free(const struct rdesc *d)
+{
+    return desc_state(d) >= DESC_FREED && desc_state(d) <= DESC_LOOSE;
+}
+
 int tree_fit_walk(const struct heap *h, const struct segment *s, heap_visit visit, void *arg)
 {
     int result = 0;
@@ -29,10 +35,13 @@ int tree_fit_walk(const struct heap *h, const struct segment *s, heap_visit visi
          d = linked(d->next)) {
         rvmem_block_t b = {.offset = d->offset, .bytes = block_bytes(h, d), .segment = s->number};
 
-        if (!tree_fit_is_free(d)) {
+        if (!tree_fit_walk_is_free(d)) {
             b.state = RVMEM_USED;
             b.size = d->size;
             b.d = desc_handle(d);
+        } else {
+            for (; tree_fit_walk_is_free(linked(d->next)); b.bytes += block_bytes(h, d))
+                d = linked(d->next);
         }
         result = visit(&b, arg);
     }

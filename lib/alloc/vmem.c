@@ -9,6 +9,7 @@
 #include "alloc/fit.h"
 #include "alloc/heap.h"
 #include "alloc/next_fit.h"
+#include "alloc/segregated_fit.h"
 #include "alloc/tree_fit.h"
 #include "util/last_error.h"
 #include "util/log.h"
@@ -95,9 +96,10 @@ int(rvmem_create)(rvmem_t *vmem, const rvmem_config_t *cfg, size_t size)
         last_error_set("rvmem_create: %s", err.text);
         return rc;
     }
-    h->way = vmem_debugging()                   ? HEAP_CHECKED
-             : hc.algorithm == RMALLOC_NEXT_FIT ? HEAP_NEXT_FIT
-                                                : HEAP_TREE_FIT;
+    h->way = vmem_debugging()                         ? HEAP_CHECKED
+             : hc.algorithm == RMALLOC_NEXT_FIT       ? HEAP_NEXT_FIT
+             : hc.algorithm == RMALLOC_SEGREGATED_FIT ? HEAP_SEGREGATED_FIT
+                                                      : HEAP_TREE_FIT;
     *vmem = (rvmem_t)(void *)h;
     return 0;
 }
@@ -240,14 +242,34 @@ static NOINLINE int vmem_free_to_tree(struct heap *h, struct rdesc *d)
     return 0;
 }
 
+static NOINLINE raddr_t vmem_alloc_segregated(struct heap *h, size_t size)
+{
+    struct rdesc *d = segregated_fit_alloc(h, size);
+
+    return LIKELY(d != NULL) ? desc_users_handle(d, h->pool.key) : vmem_no_block(h, size);
+}
+
+static NOINLINE int vmem_free_segregated(struct heap *h, struct rdesc *d)
+{
+    segregated_fit_free(h, d);
+    return 0;
+}
+
+/* By neither next-fit nor segregated-fit. */
+static NOINLINE raddr_t vmem_alloc_otherwise(struct heap *h, size_t size)
+{
+    return h == NULL || h->way == HEAP_CHECKED ? vmem_alloc_checked(h, size)
+                                               : vmem_alloc_from_tree(h, size);
+}
+
 raddr_t rvmem_alloc(rvmem_t vmem, size_t bytes)
 {
     struct heap *h = vmem_heap_of(vmem);
     struct rdesc *d;
 
     if (UNLIKELY(h == NULL || h->way != HEAP_NEXT_FIT))
-        return h != NULL && h->way == HEAP_TREE_FIT ? vmem_alloc_from_tree(h, bytes)
-                                                    : vmem_alloc_checked(h, bytes);
+        return h != NULL && h->way == HEAP_SEGREGATED_FIT ? vmem_alloc_segregated(h, bytes)
+                                                          : vmem_alloc_otherwise(h, bytes);
     d = next_fit_alloc(h, bytes);
     return LIKELY(d != NULL) ? desc_users_handle(d, h->pool.key) : vmem_no_block(h, bytes);
 }
@@ -260,7 +282,8 @@ int rvmem_free(rvmem_t vmem, raddr_t d)
     if (UNLIKELY(h == NULL || h->way == HEAP_CHECKED || !desc_is_users(block, d, h->pool.key)))
         return vmem_free_checked(h, d);
     if (UNLIKELY(h->way != HEAP_NEXT_FIT))
-        return vmem_free_to_tree(h, block);
+        return h->way == HEAP_SEGREGATED_FIT ? vmem_free_segregated(h, block)
+                                             : vmem_free_to_tree(h, block);
     next_fit_free(h, block);
     return 0;
 }

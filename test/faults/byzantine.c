@@ -66,7 +66,7 @@ struct plan plan_of(const struct round *round, uint64_t k)
     p.cfg.mode = (rpipe_sync_t)(RPIPE_SYNC_BLOCKS + (x >> 9) % 3);
     if (p.cfg.mode != RPIPE_SYNC_BLOCKS) {
         p.cfg.sync_queue = queues[x >> 12 & 3];
-        p.cfg.heuristic = (rmalloc_fit_t)(RMALLOC_NEXT_FIT + (x >> 16) % 5);
+        p.cfg.heuristic = (rmalloc_fit_t)(RMALLOC_NEXT_FIT + (x >> 16) % 6);
     }
     if ((x >> 20 & 3) == 0)
         p.cfg.max_heap_bytes = 8 * heap;

@@ -74,7 +74,7 @@ static void some_messages(rch_t ch, bool writer, uint64_t k, size_t heap)
 
 static void mode_of(rpipe_config_t *cfg, uint64_t k)
 {
-    uint64_t mode = k % 19 % 11; /* of table 3.1 */
+    uint64_t mode = k % 19 % 13; /* of table 3.1 */
 
     cfg->heuristic =
         mode < 3 ? RMALLOC_NEXT_FIT : (rmalloc_fit_t)(RMALLOC_FIRST_FIT + (mode - 3) / 2);

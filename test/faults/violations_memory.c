@@ -380,7 +380,7 @@ static void fuzz_round(uint64_t *random)
 
     if (k.sync != RPIPE_SYNC_BLOCKS) {
         k.queue = queues[random_draw(random) % 4];
-        k.algorithm = (rmalloc_fit_t)(RMALLOC_NEXT_FIT + random_draw(random) % 5);
+        k.algorithm = (rmalloc_fit_t)(RMALLOC_NEXT_FIT + random_draw(random) % 6);
     }
     s.queue = k.queue;
     s.p = pair_open_as(random_draw(random) % 2 == 0 ? RPIPE_PUT : RPIPE_GET, &k);

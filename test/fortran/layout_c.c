@@ -42,13 +42,28 @@ static const size_t neighbor_table[] = {
 };
 
 static const int constant_table[] = {
-    R_SUCCESS,          R_PENDING,          R_EOF,
-    R_NOWAIT,           R_FOREVER,          R_AT_ONCE,
-    R_NO_PEER,          RPIPE_WRITER,       RPIPE_READER,
-    RPIPE_PUT,          RPIPE_GET,          RMALLOC_NEXT_FIT,
-    RMALLOC_FIRST_FIT,  RMALLOC_BEST_FIT,   RMALLOC_WORST_FIT,
-    RMALLOC_RANDOM_FIT, RPIPE_SYNC_BLOCKS,  RPIPE_SYNC_TAGS,
-    RPIPE_SYNC_CHANNEL, (int)RPIPE_THREADS, (int)RPIPE_HUGE_PAGES,
+    R_SUCCESS,
+    R_PENDING,
+    R_EOF,
+    R_NOWAIT,
+    R_FOREVER,
+    R_AT_ONCE,
+    R_NO_PEER,
+    RPIPE_WRITER,
+    RPIPE_READER,
+    RPIPE_PUT,
+    RPIPE_GET,
+    RMALLOC_NEXT_FIT,
+    RMALLOC_FIRST_FIT,
+    RMALLOC_BEST_FIT,
+    RMALLOC_WORST_FIT,
+    RMALLOC_RANDOM_FIT,
+    RMALLOC_SEGREGATED_FIT,
+    RPIPE_SYNC_BLOCKS,
+    RPIPE_SYNC_TAGS,
+    RPIPE_SYNC_CHANNEL,
+    (int)RPIPE_THREADS,
+    (int)RPIPE_HUGE_PAGES,
 };
 
 size_t layout_config(size_t row);

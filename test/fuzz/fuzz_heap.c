@@ -173,7 +173,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct twins t;
     uint32_t first = input_byte(&in);
 
-    cfg.algorithm = (rmalloc_fit_t)(RMALLOC_NEXT_FIT + first % 5);
+    cfg.algorithm = (rmalloc_fit_t)(RMALLOC_NEXT_FIT + first % 6);
     cfg.unit_size = 1u << input_byte(&in) % 21;
     cfg.bytes = take_length(&in, cfg.unit_size);
     cfg.base = first >= 128 ? model_nowhere(0) : NULL;

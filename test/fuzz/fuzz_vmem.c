@@ -70,7 +70,7 @@ static bool is_valid(const rvmem_config_t *given, const void *buffer)
     unit = cfg.unit_bytes;
     bytes = cfg.bytes;
     return cfg.zero == 0 && unit <= 1u << 20 && (unit & (unit - 1)) == 0 &&
-           bytes <= MODEL_UNITS_MAX * unit && (unsigned)cfg.heuristic <= RMALLOC_RANDOM_FIT &&
+           bytes <= MODEL_UNITS_MAX * unit && (unsigned)cfg.heuristic <= RMALLOC_SEGREGATED_FIT &&
            (uintptr_t)buffer % unit == 0 && (uintptr_t)buffer <= UINTPTR_MAX - bytes;
 }
 
@@ -114,7 +114,7 @@ static void create(struct instance *i, struct input *in)
     char *buffer = NULL;
     uintptr_t given = 0;
 
-    cfg.heuristic = (rmalloc_fit_t)(RMALLOC_NEXT_FIT + first % 5);
+    cfg.heuristic = (rmalloc_fit_t)(RMALLOC_NEXT_FIT + first % 6);
     cfg.unit_bytes = 1u << (first >> 5 << 1);
     cfg.bytes = 1 + (length & 0x3fff);
     cfg.seed = length;

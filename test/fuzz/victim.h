@@ -81,7 +81,7 @@ static inline rch_t victim_end(rpipe_op_t op, bool writer, uint32_t how, uint32_
     cfg.mode = (rpipe_sync_t)(RPIPE_SYNC_BLOCKS + (how & 3) % 3);
     cfg.heuristic = cfg.mode == RPIPE_SYNC_BLOCKS
                         ? RMALLOC_NEXT_FIT
-                        : (rmalloc_fit_t)(RMALLOC_NEXT_FIT + (how >> 2 & 7) % 5);
+                        : (rmalloc_fit_t)(RMALLOC_NEXT_FIT + (how >> 2 & 7) % 6);
     cfg.sync_queue = cfg.mode == RPIPE_SYNC_BLOCKS ? 0 : 1 + (how >> 5 & 3) * 2;
     cfg.max_heap_bytes = (how >> 7 & 1) != 0 ? VICTIM_MOST : 0;
     REQUIRE(rpipe(&ch, &cfg) == 0);

@@ -11,7 +11,8 @@
 void (*model_context)(FILE *to);
 uint64_t model_denials;
 
-static const char *const names[] = {"next-fit", "first-fit", "best-fit", "worst-fit", "random-fit"};
+static const char *const names[] = {"default",   "next-fit",   "first-fit",     "best-fit",
+                                    "worst-fit", "random-fit", "segregated-fit"};
 
 static void print_model(const struct model *m, FILE *to)
 {
@@ -271,7 +272,8 @@ static void choose(struct model *m, size_t size)
     for (unsigned i = 0; i < m->pieces; i++) {
         if (!is_large_enough(m, &m->piece[i], size))
             continue;
-        if (m->candidates == 0 || m->algorithm == RMALLOC_RANDOM_FIT)
+        if (m->candidates == 0 || m->algorithm == RMALLOC_RANDOM_FIT ||
+            m->algorithm == RMALLOC_SEGREGATED_FIT)
             m->candidate[m->candidates++] = i;
         else if (prefers(m, &m->piece[i], &m->piece[m->candidate[0]]))
             m->candidate[0] = i;
@@ -290,6 +292,51 @@ unsigned model_candidates(struct model *m, size_t size)
     else
         choose(m, size);
     return m->candidates;
+}
+
+/* The five highest bits of a number of units: the smallest size of its class. */
+static uint64_t class_least(uint64_t units)
+{
+    uint64_t step = 1;
+
+    while (units / step >= 32)
+        step *= 2;
+    return units / step * step;
+}
+
+static unsigned pieces_of_class(const struct model *m, uint64_t least)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < m->pieces; i++)
+        n += class_least(m->piece[i].bytes / m->unit) == least;
+    return n;
+}
+
+bool model_may_refuse(struct model *m, size_t size)
+{
+    const uint64_t units = units_for(m, size), least = class_least(units);
+
+    model_look(m);
+    if (m->algorithm != RMALLOC_SEGREGATED_FIT || m->blocks == 0)
+        return false;
+    for (unsigned i = 0; i < m->pieces; i++) {
+        const uint64_t whole = m->piece[i].bytes / m->unit;
+
+        if (whole >= units && class_least(whole) >= (units == least ? units : least + 1))
+            return false;
+    }
+    return pieces_of_class(m, least) > MODEL_PROBES ||
+           pieces_of_class(m, class_least(units - 1)) > MODEL_PROBES;
+}
+
+/* Segregated-fit sees so many blocks of the largest class, and of others the smallest size. */
+static bool largest_is(const struct model *m, uint64_t is, uint64_t should)
+{
+    const uint64_t least = class_least(should / m->unit);
+
+    return is == should || (m->algorithm == RMALLOC_SEGREGATED_FIT && is < should &&
+                            is >= least * m->unit && pieces_of_class(m, least) > MODEL_PROBES);
 }
 
 static unsigned stuck_pieces(const struct model *m)
@@ -448,7 +495,8 @@ void model_compare_stats(struct model *m, const rvmem_stats_t *stats)
     model_expect(m, "blocks_used", stats->blocks_used, m->blocks);
     model_expect(m, "blocks_free", stats->blocks_free, m->pieces);
     model_expect(m, "segments", stats->segments, m->segments);
-    if (stats->largest != 0 || m->blocks + stuck_pieces(m) < m->limit)
+    if ((stats->largest != 0 || m->blocks + stuck_pieces(m) < m->limit) &&
+        !largest_is(m, stats->largest, model_largest(m)))
         model_expect(m, "largest", stats->largest, model_largest(m));
     if (stats->metadata == 0)
         model_fail(m, "metadata is 0");

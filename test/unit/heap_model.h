@@ -77,6 +77,12 @@ uint64_t model_unsent_room(const struct model *m);
 int model_error(struct model *m, size_t size, bool *either);
 unsigned model_add(struct model *m, raddr_t d, size_t size, uint64_t at); /* its index */
 void model_remove(struct model *m, unsigned index);
+#define MODEL_PROBES 16
+/*
+ * Segregated-fit: whether a request for which there is a hole may be refused, since more holes are
+ * in its class than are searched, and none is in a larger one.
+ */
+bool model_may_refuse(struct model *m, size_t size);
 /* Next-fit: whether the block is the newest of its segment. */
 bool model_is_newest(const struct model *m, unsigned index);
 /* Sets the size of a block; the units behind it are free, but with next-fit only behind the newest block of a segment. */

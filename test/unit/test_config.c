@@ -251,7 +251,7 @@ static void test_enums(void **state)
 static void test_modes(void **state)
 {
     (void)state;
-    for (int a = RMALLOC_NEXT_FIT; a <= RMALLOC_RANDOM_FIT; a++)
+    for (int a = RMALLOC_NEXT_FIT; a <= RMALLOC_SEGREGATED_FIT; a++)
         for (int s = RPIPE_SYNC_BLOCKS; s <= RPIPE_SYNC_CHANNEL; s++) {
             rpipe_config_t cfg = good();
 

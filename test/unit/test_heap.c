@@ -45,8 +45,8 @@ static void an_invalid_configuration_is_refused_with_a_reason(void **state)
     cfg.base = (void *)(UINTPTR_MAX - UNIT + 1);
     assert_config(cfg, -EINVAL, "address space");
     cfg = good;
-    cfg.algorithm = (rmalloc_fit_t)(RMALLOC_RANDOM_FIT + 1);
-    assert_config(cfg, -EINVAL, "heuristic is 6");
+    cfg.algorithm = (rmalloc_fit_t)(RMALLOC_SEGREGATED_FIT + 1);
+    assert_config(cfg, -EINVAL, "heuristic is 7");
     cfg.algorithm = (rmalloc_fit_t)-1;
     assert_config(cfg, -EINVAL, "heuristic is -1");
 }

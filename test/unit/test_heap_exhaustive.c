@@ -563,8 +563,8 @@ static void every_state(rmalloc_fit_t algorithm, unsigned units)
 
 /* ---- tests ---- */
 
-static rmalloc_fit_t fits[] = {RMALLOC_NEXT_FIT, RMALLOC_FIRST_FIT, RMALLOC_BEST_FIT,
-                               RMALLOC_WORST_FIT, RMALLOC_RANDOM_FIT};
+static rmalloc_fit_t fits[] = {RMALLOC_NEXT_FIT,  RMALLOC_FIRST_FIT,  RMALLOC_BEST_FIT,
+                               RMALLOC_WORST_FIT, RMALLOC_RANDOM_FIT, RMALLOC_SEGREGATED_FIT};
 
 static void every_state_of(void **state)
 {
@@ -582,6 +582,7 @@ int main(int argc, char **argv)
         {"every_state_of_best_fit", every_state_of, NULL, NULL, &fits[2]},
         {"every_state_of_worst_fit", every_state_of, NULL, NULL, &fits[3]},
         {"every_state_of_random_fit", every_state_of, NULL, NULL, &fits[4]},
+        {"every_state_of_segregated_fit", every_state_of, NULL, NULL, &fits[5]},
     };
 
     model_context = print_context;

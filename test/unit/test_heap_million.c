@@ -71,7 +71,7 @@ static void million_alloc(struct million *c, rmalloc_fit_t algorithm, unsigned u
         return;
     }
     at = (unsigned)d->offset;
-    if (look && algorithm != RMALLOC_NEXT_FIT)
+    if (look && algorithm != RMALLOC_NEXT_FIT && algorithm != RMALLOC_SEGREGATED_FIT)
         assert_int_equal(at, million_choice(c, algorithm, units, at));
     for (unsigned u = at; u < at + units; u++) {
         assert_false(c->taken[u]);
@@ -165,6 +165,7 @@ int main(int argc, char **argv)
         {"best_fit", a_million_blocks, NULL, NULL, &(rmalloc_fit_t){RMALLOC_BEST_FIT}},
         {"worst_fit", a_million_blocks, NULL, NULL, &(rmalloc_fit_t){RMALLOC_WORST_FIT}},
         {"random_fit", a_million_blocks, NULL, NULL, &(rmalloc_fit_t){RMALLOC_RANDOM_FIT}},
+        {"segregated_fit", a_million_blocks, NULL, NULL, &(rmalloc_fit_t){RMALLOC_SEGREGATED_FIT}},
     };
 
     random_state = s != NULL ? strtoull(s, NULL, 0) : (uint64_t)clock_now();

@@ -2,7 +2,8 @@
 /*
  * Random operations on heaps of every heuristic, beside the model of heap_model.h: sizes from 0 to beyond the heap, frees in
  * any order of what was sent and what was not, growth at any moment, carving, shrinking, refusals. The offset of every block is what
- * the definition requires; for random-fit it is one of those that the definition allows, each as often as the others. After
+ * the definition requires; for random-fit it is one of those that the definition allows, each as often as the others; for
+ * segregated-fit any that is free. After
  * each operation everything that can be seen of the heap is compared, and its invariants are checked.
  *
  * Seed and parameters are printed. usage: test_heap_model [seed [operations [tests]]], operations being those on each heap,
@@ -436,7 +437,7 @@ static void without_memory_nothing_is_changed_and_frees_succeed(void **state)
     (void)state;
     begin(__func__);
     skip_unless_memory_can_be_cut_off();
-    for (int algorithm = RMALLOC_NEXT_FIT; algorithm <= RMALLOC_RANDOM_FIT; algorithm++)
+    for (int algorithm = RMALLOC_NEXT_FIT; algorithm <= RMALLOC_SEGREGATED_FIT; algorithm++)
         short_of_memory((rmalloc_fit_t)algorithm);
 }
 
@@ -448,7 +449,7 @@ static struct heuristic {
 } heuristics[] = {
     {RMALLOC_NEXT_FIT, "next_fit"},     {RMALLOC_FIRST_FIT, "first_fit"},
     {RMALLOC_BEST_FIT, "best_fit"},     {RMALLOC_WORST_FIT, "worst_fit"},
-    {RMALLOC_RANDOM_FIT, "random_fit"},
+    {RMALLOC_RANDOM_FIT, "random_fit"}, {RMALLOC_SEGREGATED_FIT, "segregated_fit"},
 };
 
 static void places_blocks(void **state)
@@ -577,6 +578,8 @@ int main(int argc, char **argv)
         {"best_fit_with_many_blocks", with_many_blocks, NULL, NULL, &heuristics[2]},
         {"worst_fit_with_many_blocks", with_many_blocks, NULL, NULL, &heuristics[3]},
         {"random_fit_with_many_blocks", with_many_blocks, NULL, NULL, &heuristics[4]},
+        {"segregated_fit_takes_what_is_large_enough", places_blocks, NULL, NULL, &heuristics[5]},
+        {"segregated_fit_with_many_blocks", with_many_blocks, NULL, NULL, &heuristics[5]},
         cmocka_unit_test(without_memory_nothing_is_changed_and_frees_succeed),
         cmocka_unit_test(random_fit_draws_uniformly_from_classes_of_any_size),
         cmocka_unit_test(the_same_seed_gives_the_same_offsets),

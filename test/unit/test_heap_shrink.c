@@ -41,7 +41,7 @@ static void shrink(struct heap *h, struct rdesc *d, size_t bytes, uint32_t units
 static void the_newest_block_gives_its_tail_back_at_once(void **state)
 {
     (void)state;
-    for (int f = RMALLOC_NEXT_FIT; f <= RMALLOC_RANDOM_FIT; f++) {
+    for (int f = RMALLOC_NEXT_FIT; f <= RMALLOC_SEGREGATED_FIT; f++) {
         struct heap *h = heap_of((rmalloc_fit_t)f, 10 * UNIT);
         struct rdesc *a = take(h, 2 * UNIT), *b = take(h, 6 * UNIT), *c;
 
@@ -63,7 +63,7 @@ static void the_newest_block_gives_its_tail_back_at_once(void **state)
 static void a_block_between_others_gives_its_tail_back_except_with_next_fit(void **state)
 {
     (void)state;
-    for (int f = RMALLOC_NEXT_FIT; f <= RMALLOC_RANDOM_FIT; f++) {
+    for (int f = RMALLOC_NEXT_FIT; f <= RMALLOC_SEGREGATED_FIT; f++) {
         struct heap *h = heap_of((rmalloc_fit_t)f, 10 * UNIT);
         struct rdesc *a = take(h, 2 * UNIT), *b = take(h, 6 * UNIT), *c = take(h, 2 * UNIT), *d;
 
@@ -122,7 +122,7 @@ static void the_tail_merges_with_the_free_block_behind_it(void **state)
 static void a_size_within_the_last_unit_or_0_frees_what_it_can(void **state)
 {
     (void)state;
-    for (int f = RMALLOC_NEXT_FIT; f <= RMALLOC_RANDOM_FIT; f++) {
+    for (int f = RMALLOC_NEXT_FIT; f <= RMALLOC_SEGREGATED_FIT; f++) {
         struct heap *h = heap_of((rmalloc_fit_t)f, 5 * UNIT + 7);
         struct rdesc *d = take(h, 5 * UNIT + 7); /* with the short last unit */
 
@@ -146,7 +146,7 @@ static void a_size_within_the_last_unit_or_0_frees_what_it_can(void **state)
 static void a_sent_block_can_shrink(void **state)
 {
     (void)state;
-    for (int f = RMALLOC_NEXT_FIT; f <= RMALLOC_RANDOM_FIT; f++) {
+    for (int f = RMALLOC_NEXT_FIT; f <= RMALLOC_SEGREGATED_FIT; f++) {
         struct heap *h = heap_of((rmalloc_fit_t)f, 4 * UNIT);
         struct rdesc *d = take(h, 4 * UNIT);
 

@@ -492,7 +492,7 @@ static void friends(const struct mode *m)
 static void test_table(void **unused)
 {
     (void)unused;
-    for (int algorithm = RMALLOC_NEXT_FIT; algorithm <= RMALLOC_RANDOM_FIT; algorithm++) {
+    for (int algorithm = RMALLOC_NEXT_FIT; algorithm <= RMALLOC_SEGREGATED_FIT; algorithm++) {
         for (int sync = RPIPE_SYNC_BLOCKS; sync <= RPIPE_SYNC_CHANNEL; sync++) {
             rpipe_config_t cfg = pair_writer(pair_config(RPIPE_PUT, 1000));
             rch_t ch;

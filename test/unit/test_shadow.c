@@ -192,7 +192,7 @@ static void all_combinations(rpipe_op_t op)
     static const uint32_t units[] = {64, 1, 4096};
     uint64_t seed = first_seed;
 
-    for (int algorithm = RMALLOC_NEXT_FIT; algorithm <= RMALLOC_RANDOM_FIT; algorithm++)
+    for (int algorithm = RMALLOC_NEXT_FIT; algorithm <= RMALLOC_SEGREGATED_FIT; algorithm++)
         for (int sync = algorithm == RMALLOC_NEXT_FIT ? RPIPE_SYNC_BLOCKS : RPIPE_SYNC_TAGS;
              sync <= RPIPE_SYNC_CHANNEL; sync++)
             for (int i = 0; i < 3; i++)

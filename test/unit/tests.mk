@@ -73,6 +73,7 @@ unit_tests = \
 	test/unit/test_thread_errors \
 	test/unit/test_thread_misuse \
 	test/unit/test_trace \
+	test/unit/test_segregated_fit \
 	test/unit/test_tree_fit \
 	test/unit/test_tree_fit_memory \
 	test/unit/test_tree_fit_walk \

@@ -10,7 +10,8 @@ from .job import open_ends
 
 _NAMES = {
     "op": {"put": 0, "get": 1},
-    "heuristic": {"next-fit": 1, "first-fit": 2, "best-fit": 3, "worst-fit": 4, "random-fit": 5},
+    "heuristic": {"next-fit": 1, "first-fit": 2, "best-fit": 3, "worst-fit": 4, "random-fit": 5,
+                  "segregated-fit": 6},
     "mode": {"blocks": 1, "tags": 2, "channel": 3},
 }
 

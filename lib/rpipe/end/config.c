@@ -37,11 +37,11 @@ const char *config_op_name(int op)
 
 const char *config_heuristic_name(int heuristic)
 {
-    static const char *const name[] = {"RMALLOC_FIT_DEFAULT", "RMALLOC_NEXT_FIT",
-                                       "RMALLOC_FIRST_FIT",   "RMALLOC_BEST_FIT",
-                                       "RMALLOC_WORST_FIT",   "RMALLOC_RANDOM_FIT"};
+    static const char *const name[] = {
+        "RMALLOC_FIT_DEFAULT", "RMALLOC_NEXT_FIT",   "RMALLOC_FIRST_FIT",     "RMALLOC_BEST_FIT",
+        "RMALLOC_WORST_FIT",   "RMALLOC_RANDOM_FIT", "RMALLOC_SEGREGATED_FIT"};
 
-    return heuristic >= 0 && heuristic < 6 ? name[heuristic] : "an unknown heuristic";
+    return heuristic >= 0 && heuristic < 7 ? name[heuristic] : "an unknown heuristic";
 }
 
 const char *config_mode_name(int mode)
@@ -92,10 +92,10 @@ static int config_check_choices(const rpipe_config_t *c, struct error *err)
                          (int)c->role);
     if (c->op != RPIPE_PUT && c->op != RPIPE_GET)
         return error_set(err, -EINVAL, "op is %d; it must be RPIPE_PUT or RPIPE_GET", (int)c->op);
-    if ((unsigned)c->heuristic > RMALLOC_RANDOM_FIT)
+    if ((unsigned)c->heuristic > RMALLOC_SEGREGATED_FIT)
         return error_set(err, -EINVAL,
                          "heuristic is %d; it must be RMALLOC_FIT_DEFAULT, or RMALLOC_NEXT_FIT to "
-                         "RMALLOC_RANDOM_FIT",
+                         "RMALLOC_SEGREGATED_FIT",
                          (int)c->heuristic);
     if ((unsigned)c->mode > RPIPE_SYNC_CHANNEL)
         return error_set(err, -EINVAL,
@@ -294,7 +294,7 @@ static int config_check_adopted(struct pipe_config *c, int peer, struct error *e
 {
     struct error invalid = {""};
     bool known = c->heap_bytes > 0 && c->heuristic > RMALLOC_FIT_DEFAULT &&
-                 c->heuristic <= RMALLOC_RANDOM_FIT && c->mode > RPIPE_SYNC_DEFAULT &&
+                 c->heuristic <= RMALLOC_SEGREGATED_FIT && c->mode > RPIPE_SYNC_DEFAULT &&
                  c->mode <= RPIPE_SYNC_CHANNEL && config_power_of_two(c->slots) &&
                  c->slots >= SLOTS_LEAST && c->slots <= SLOTS_MOST;
 

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * segregated.h: the lists of free blocks of segregated-fit; the idea and the invariants are in
+ * segregated_fit.c.
+ */
+#ifndef ALLOC_SEGREGATED_H
+#define ALLOC_SEGREGATED_H
+
+#include "alloc/tree_block.h"
+
+#define QUICK_UNITS 64u       /* the largest size that has a quick list */
+#define QUICK_MOST 64u        /* blocks of a quick list */
+#define SEGREGATED_PROBES 16u /* blocks of a class that a search compares with the request */
+
+/* Freed blocks of one size that are not merged with their neighbors, the newest first. */
+struct quick_list {
+    struct rdesc *head; /* linked by .link */
+    uint32_t count;
+};
+
+struct segregated {
+    struct quick_list quick[QUICK_UNITS]; /* of size i + 1 */
+    struct class_set some;                /* the classes whose list is not empty */
+    uint32_t waiting;                     /* blocks of all quick lists */
+    uint32_t blocks;                      /* blocks of all classes */
+    uint32_t classes;                     /* lists: all classes up to the largest segment's */
+    struct rdesc *list[];                 /* free blocks by fine class, linked by .link and .back */
+};
+
+/* The class of a free block: that of its whole units, so that a short last one is not counted. */
+static inline uint32_t segregated_class(const struct heap *h, const struct rdesc *d)
+{
+    return fine_class(LIKELY(!h->ragged) ? d->units : (uint32_t)(block_bytes(h, d) >> h->shift));
+}
+
+#endif

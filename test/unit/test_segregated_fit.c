@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Segregated-fit, case by case: which block is found, what waits and when it is merged, what may be
+ * refused, descriptors, segments, and its check. Random sequences are in test_heap_model.c.
+ */
+#include "alloc/segregated_fit.h"
+#include "tree_fit_heap.h"
+
+static struct heap *heap_of_units(uint64_t units, uint32_t max_descriptors)
+{
+    return heap_of_bytes(RMALLOC_SEGREGATED_FIT, units * UNIT, UNIT, max_descriptors);
+}
+
+/* `n` holes of so many units, each behind a block of one unit. */
+static void make_holes(struct heap *h, const unsigned *units, unsigned n)
+{
+    struct rdesc *hole[64];
+
+    assert_true(n <= 64);
+    for (unsigned i = 0; i < n; i++) {
+        hole[i] = take(h, units[i]);
+        take(h, 1);
+    }
+    for (unsigned i = 0; i < n; i++)
+        give(h, hole[i]);
+}
+
+static void fine_classes_ascend_and_are_exact_where_small(void **state)
+{
+    uint32_t last = 0;
+
+    (void)state;
+    for (uint32_t units = 0; units <= FINE_EXACT; units++)
+        assert_int_equal(fine_class(units), units);
+    for (uint64_t units = 1; units <= UINT32_C(1) << 31; units += 1 + units / 999) {
+        const uint32_t c = fine_class((uint32_t)units), above = fine_class_above((uint32_t)units),
+                       least = fine_class_least(c);
+
+        assert_true(c >= last && c < FINE_CLASSES);
+        assert_true(least <= units && units - least <= units / 16);
+        assert_int_equal(fine_class(least), c);
+        assert_int_equal(above, least == units ? c : c + 1);
+        last = c;
+    }
+    assert_int_equal(fine_class(UINT32_MAX), FINE_CLASSES - 1);
+}
+
+static void a_freed_block_waits_and_is_taken_again(void **state)
+{
+    struct heap *h = heap_of_units(64, 0);
+    struct rdesc *d[4];
+
+    (void)state;
+    for (unsigned i = 0; i < 4; i++)
+        d[i] = take(h, 3);
+    give(h, d[1]);
+    give(h, d[2]);
+    assert_int_equal(h->segregated->waiting, 2);
+    assert_int_equal(desc_state(d[1]), DESC_FREED);
+    assert_int_equal(stats_of(h).blocks_free, 2); /* the two are one, and the rest */
+    assert_map(h, "###......###"
+                  "....................................................");
+    assert_true(take(h, 3)->offset < 9 * UNIT);
+    assert_true(take(h, 3)->offset < 9 * UNIT);
+    assert_int_equal(h->segregated->waiting, 0);
+    heap_destroy(h);
+}
+
+static void an_empty_heap_has_its_largest_block(void **state)
+{
+    (void)state;
+    for (unsigned n = 1; n <= 200; n = n * 2 + 1) {
+        struct heap *h = heap_of_units(n, 0);
+        struct rdesc *d[200];
+
+        for (unsigned i = 0; i < n; i++)
+            d[i] = take(h, 1);
+        assert_refused(h, 1, -EAGAIN);
+        for (unsigned i = 0; i < n; i++)
+            give(h, d[(i * 7) % n == 0 || n % 7 == 0 ? i : (i * 7) % n]);
+        assert_true(h->segregated->waiting <= 1);
+        assert_int_equal(stats_of(h).largest, n * UNIT);
+        give(h, take(h, n));
+        heap_destroy(h);
+    }
+}
+
+static void a_request_that_does_not_fit_merges_what_waits(void **state)
+{
+    struct heap *h = heap_of_units(64, 0);
+    struct rdesc *d[64];
+
+    (void)state;
+    for (unsigned i = 0; i < 64; i++)
+        d[i] = take(h, 1);
+    for (unsigned i = 0; i < 63; i++)
+        give(h, d[i]);
+    assert_int_equal(h->segregated->waiting, 63);
+    assert_int_equal(stats_of(h).largest, 63 * UNIT);
+    assert_refused(h, 64 * UNIT, -EAGAIN); /* more than is free: nothing is merged for it */
+    assert_int_equal(h->segregated->waiting, 63);
+    assert_int_equal(take(h, 63)->offset, 0);
+    assert_int_equal(h->segregated->waiting, 0);
+    heap_destroy(h);
+}
+
+static void a_failing_request_merges_once(void **state)
+{
+    struct heap *h = heap_of_units(32, 0);
+    struct rdesc *d[32];
+
+    (void)state;
+    for (unsigned i = 0; i < 32; i++)
+        d[i] = take(h, 1);
+    for (unsigned i = 0; i < 32; i += 2)
+        give(h, d[i]);
+    assert_null(heap_alloc(h, 2 * UNIT));
+    assert_int_equal(heap_alloc_error(h), -EAGAIN);
+    assert_int_equal(h->segregated->waiting, 0);
+    assert_int_equal(h->segregated->blocks, 16);
+    assert_refused(h, 2 * UNIT, -EAGAIN);
+    heap_destroy(h);
+}
+
+static void a_full_quick_list_merges_what_comes(void **state)
+{
+    const unsigned n = QUICK_MOST + 50;
+    struct heap *h = heap_of_units(2 * n, 0);
+    struct rdesc *d[2 * (QUICK_MOST + 50)];
+
+    (void)state;
+    for (unsigned i = 0; i < 2 * n; i++)
+        d[i] = take(h, 1);
+    for (unsigned i = 0; i < n; i++)
+        give(h, d[2 * i]);
+    assert_int_equal(h->segregated->waiting, QUICK_MOST);
+    assert_int_equal(h->segregated->blocks, 50);
+    for (unsigned i = 0; i < n; i++)
+        take(h, 1);
+    assert_refused(h, 1, -EAGAIN);
+    heap_destroy(h);
+}
+
+/* Blocks of the request's own class: as many as are probed are found, and a larger class always is. */
+static void a_block_of_its_own_class_is_found_among_the_first(void **state)
+{
+    unsigned units[SEGREGATED_PROBES + 1];
+
+    (void)state;
+    for (unsigned n = SEGREGATED_PROBES; n <= SEGREGATED_PROBES + 1; n++)
+        for (int larger = 0; larger < 2; larger++) {
+            struct heap *h = heap_of_units(40000, 0);
+
+            for (unsigned i = 0; i < n; i++)
+                units[i] = 1024; /* a class of 64 sizes */
+            units[0] = 1087;     /* freed first, it is the last of the list */
+            make_holes(h, units, n);
+            take(h, 40000 - 1087 - 1024 * (n - 1) - n - (larger ? 1090 : 0));
+            if (larger)
+                assert_non_null(heap_alloc(h, 1087 * UNIT));
+            else if (n <= SEGREGATED_PROBES)
+                assert_int_equal(take(h, 1087)->offset, 0);
+            else
+                assert_refused(h, 1087 * UNIT, -EAGAIN);
+            assert_int_equal(take(h, 1024)->units, 1024);
+            heap_destroy(h);
+        }
+}
+
+static void segments_of_an_empty_heap_are_all_compared(void **state)
+{
+    struct heap *h = heap_of_bytes(RMALLOC_SEGREGATED_FIT, 1087 * UNIT - 3, UNIT, 0);
+    struct rdesc *d;
+
+    (void)state;
+    for (unsigned i = 0; i < 2 * SEGREGATED_PROBES; i++)
+        assert_int_equal(heap_grow(h, NULL, 1024 * UNIT), 0);
+    assert_sound(h);
+    assert_int_equal(stats_of(h).largest, 1087 * UNIT - 3);
+    d = take_bytes(h, 1087 * UNIT - 3);
+    assert_int_equal(d->offset, 0);
+    assert_refused(h, 1024 * UNIT + 1, -EAGAIN);
+    assert_refused(h, 1087 * UNIT - 2, -EMSGSIZE);
+    give(h, d);
+    heap_destroy(h);
+}
+
+static void a_last_unit_that_is_short_is_used(void **state)
+{
+    struct heap *h = heap_of_bytes(RMALLOC_SEGREGATED_FIT, 9 * UNIT + 10, UNIT, 0);
+    struct rdesc *last;
+
+    (void)state;
+    take(h, 8);
+    last = take_bytes(h, UNIT + 10);
+    assert_int_equal(last->units, 2);
+    assert_int_equal(heap_bytes_used(h), heap_bytes(h));
+    give(h, last);
+    assert_int_equal(stats_of(h).largest, UNIT + 10);
+    assert_refused(h, UNIT + 11, -EAGAIN);
+    take_bytes(h, UNIT + 1);
+    heap_destroy(h);
+}
+
+/* Blocks that wait have descriptors: they are merged before a request is refused for lack of one. */
+static void descriptors_of_waiting_blocks_are_used(void **state)
+{
+    struct heap *h = heap_of_units(1000, 3);
+    struct rdesc *d[3], *large;
+
+    (void)state;
+    for (unsigned round = 0; round < 20; round++) {
+        for (unsigned i = 0; i < 3; i++)
+            d[i] = take(h, 1 + (round * 3 + i) % 40);
+        assert_refused(h, 1, -ENOBUFS);
+        give(h, d[1]);
+        heap_shrink(h, d[0], 0);
+        assert_sound(h);
+        assert_int_equal(d[0]->units, 1);
+        give(h, d[0]);
+        large = take(h, 500);
+        give(h, d[2]);
+        give(h, large);
+    }
+    assert_int_equal(stats_of(h).largest, 1000 * UNIT);
+    heap_destroy(h);
+}
+
+static void a_worn_descriptor_is_replaced(void **state)
+{
+    struct heap *h = heap_of_units(8, 4);
+    struct rdesc *a = take(h, 2), *b = take(h, 2), *again;
+
+    (void)state;
+    b->word |= ~DESC_ADDRESS; /* the last of its generations */
+    give(h, b);
+    again = take(h, 2);
+    assert_ptr_not_equal(again, b);
+    assert_int_equal(again->offset, 2 * UNIT);
+    assert_int_equal(desc_state(b), DESC_RESTING);
+    give(h, a);
+    give(h, again);
+    heap_destroy(h);
+}
+
+static void the_check_sees_damage(void **state)
+{
+    struct heap *h = heap_of_units(400, 0);
+    struct segregated *s = h->segregated;
+    struct rdesc *d[40], *merged[2], *waits;
+
+    (void)state;
+    for (unsigned i = 0; i < 40; i++)
+        d[i] = take(h, i < 4 ? 70 : 2);
+    for (unsigned i = 4; i < 40; i += 2)
+        give(h, d[i]); /* the first two are in a quick list */
+    give(h, d[0]);
+    give(h, d[2]);
+    merged[0] = d[2];
+    merged[1] = d[0];
+    waits = s->quick[1].head;
+    assert_non_null(waits);
+    DAMAGE(h->used, h->used + 1, "handed out");
+    DAMAGE(s->waiting, s->waiting + 1, "are counted");
+    DAMAGE(s->blocks, s->blocks + 1, "are counted");
+    DAMAGE(s->quick[1].count, s->quick[1].count + 1, "are counted");
+    DAMAGE(s->quick[1].head, merged[0], "is torn");
+    DAMAGE(s->some.word[0], s->some.word[0] | 4, "set of classes");
+    DAMAGE(s->list[fine_class(70)], waits, "is torn");
+    DAMAGE(merged[1]->back, merged[1], "is torn");
+    DAMAGE(d[1]->next, d[2], "chain");
+    DAMAGE(d[1]->offset, d[1]->offset + UNIT, "begins at");
+    DAMAGE(waits->mem, (void *)s, "memory");
+    DAMAGE(waits->units, waits->units + 1, "begins at");
+    DAMAGE_STATE(d[1], DESC_LOOSE, "is in state");
+    DAMAGE_STATE(waits, DESC_OWNED, "");
+    DAMAGE(h->newest->edge.prev, &h->first.edge, "segment");
+    heap_destroy(h);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fine_classes_ascend_and_are_exact_where_small),
+        cmocka_unit_test(a_freed_block_waits_and_is_taken_again),
+        cmocka_unit_test(an_empty_heap_has_its_largest_block),
+        cmocka_unit_test(a_request_that_does_not_fit_merges_what_waits),
+        cmocka_unit_test(a_failing_request_merges_once),
+        cmocka_unit_test(a_full_quick_list_merges_what_comes),
+        cmocka_unit_test(a_block_of_its_own_class_is_found_among_the_first),
+        cmocka_unit_test(segments_of_an_empty_heap_are_all_compared),
+        cmocka_unit_test(a_last_unit_that_is_short_is_used),
+        cmocka_unit_test(descriptors_of_waiting_blocks_are_used),
+        cmocka_unit_test(a_worn_descriptor_is_replaced),
+        cmocka_unit_test(the_check_sees_damage),
+    };
+
+    return cmocka_run_group_tests_name("segregated-fit", tests, NULL, NULL);
+}
