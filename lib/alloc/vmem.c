@@ -242,17 +242,30 @@ static NOINLINE int vmem_free_to_tree(struct heap *h, struct rdesc *d)
     return 0;
 }
 
-static NOINLINE raddr_t vmem_alloc_segregated(struct heap *h, size_t size)
+/* Segregated-fit: the slow paths are calls at the end, so that the fast ones need no frame. */
+static NOINLINE raddr_t vmem_alloc_listed(struct heap *h, size_t size)
 {
-    struct rdesc *d = segregated_fit_alloc(h, size);
+    struct rdesc *d = h->ops->alloc(h, size);
 
     return LIKELY(d != NULL) ? desc_users_handle(d, h->pool.key) : vmem_no_block(h, size);
 }
 
+static NOINLINE int vmem_free_listed(struct heap *h, struct rdesc *d)
+{
+    h->ops->free(h, d);
+    return 0;
+}
+
+static NOINLINE raddr_t vmem_alloc_segregated(struct heap *h, size_t size)
+{
+    struct rdesc *d = segregated_fit_pop(h, size);
+
+    return LIKELY(d != NULL) ? desc_users_handle(d, h->pool.key) : vmem_alloc_listed(h, size);
+}
+
 static NOINLINE int vmem_free_segregated(struct heap *h, struct rdesc *d)
 {
-    segregated_fit_free(h, d);
-    return 0;
+    return LIKELY(segregated_fit_push(h, d)) ? 0 : vmem_free_listed(h, d);
 }
 
 /* By neither next-fit nor segregated-fit. */
