@@ -51,8 +51,8 @@ program layout
   call compare('rpipe_end', 1_c_size_t, [at(c_loc(ends(2))) - at(c_loc(ends(1)))], c_sizeof(c_null_ptr))
 
   constants = [R_SUCCESS, R_PENDING, R_EOF, R_NOWAIT, R_FOREVER, R_AT_ONCE, R_NO_PEER, RPIPE_WRITER, RPIPE_READER, RPIPE_PUT, &
-               RPIPE_GET, RMALLOC_NEXT_FIT, RMALLOC_FIRST_FIT, RMALLOC_BEST_FIT, RMALLOC_WORST_FIT, RMALLOC_RANDOM_FIT, RMALLOC_SEGREGATED_FIT, &
-               RPIPE_SYNC_BLOCKS, RPIPE_SYNC_TAGS, RPIPE_SYNC_CHANNEL, RPIPE_THREADS, RPIPE_HUGE_PAGES]
+               RPIPE_GET, RMALLOC_NEXT_FIT, RMALLOC_FIRST_FIT, RMALLOC_BEST_FIT, RMALLOC_WORST_FIT, RMALLOC_RANDOM_FIT, &
+               RMALLOC_SEGREGATED_FIT, RPIPE_SYNC_BLOCKS, RPIPE_SYNC_TAGS, RPIPE_SYNC_CHANNEL, RPIPE_THREADS, RPIPE_HUGE_PAGES]
   do row = 1, size(constants)
     if (constants(row) == layout_constant(row)) cycle
     print '(a, i0, a, i0, a, i0)', 'layout: constant ', row, ' is ', constants(row), ', in C ', layout_constant(row)

@@ -217,6 +217,7 @@ static void alloc(struct instance *i, size_t size)
     bool either;
     int error = model_error(m, size, &either);
     unsigned k = 0, index;
+    uint64_t at;
     raddr_t d;
 
     if (error == -EAGAIN)
@@ -224,15 +225,17 @@ static void alloc(struct instance *i, size_t size)
     errno = 0;
     d = rvmem_alloc(i->vmem, size);
     if (d == ADDR_NULL) {
-        MODEL_CHECK(i, errno == -error || (either && errno == ENOBUFS));
+        MODEL_CHECK(i, errno == -error || (either && errno == ENOBUFS) ||
+                           (errno == ENOMEM && model_may_refuse(m, size)));
         m->failures++;
         return;
     }
     MODEL_CHECK(i, error == 0);
-    while (k < m->candidates && m->piece[m->candidate[k]].at * m->unit != rvmem_offset(i->vmem, d))
+    at = rvmem_offset(i->vmem, d) / m->unit;
+    while (k < m->candidates && !model_is_in(m, at, size, &m->piece[m->candidate[k]]))
         k++;
-    MODEL_CHECK(i, k < m->candidates);
-    index = model_add(m, d, size, m->piece[m->candidate[k]].at);
+    MODEL_CHECK(i, k < m->candidates && rvmem_offset(i->vmem, d) % m->unit == 0);
+    index = model_add(m, d, size, at);
     b = &m->block[index];
     if (m->segment[0].base == NULL) {
         MODEL_CHECK(i, rvmem_mem(i->vmem, d) == NULL && errno == ENOTSUP);

@@ -313,6 +313,13 @@ static unsigned pieces_of_class(const struct model *m, uint64_t least)
     return n;
 }
 
+bool model_is_in(const struct model *m, uint64_t at, size_t size, const struct model_piece *p)
+{
+    if (m->algorithm != RMALLOC_SEGREGATED_FIT)
+        return p->at == at;
+    return at >= p->at && at - p->at < p->units && size <= p->bytes - (at - p->at) * m->unit;
+}
+
 bool model_may_refuse(struct model *m, size_t size)
 {
     const uint64_t units = units_for(m, size), least = class_least(units);

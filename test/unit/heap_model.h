@@ -77,6 +77,8 @@ uint64_t model_unsent_room(const struct model *m);
 int model_error(struct model *m, size_t size, bool *either);
 unsigned model_add(struct model *m, raddr_t d, size_t size, uint64_t at); /* its index */
 void model_remove(struct model *m, unsigned index);
+/* A block for this request at unit `at` is at the low end of the hole; segregated-fit may take any part. */
+bool model_is_in(const struct model *m, uint64_t at, size_t size, const struct model_piece *p);
 #define MODEL_PROBES 16
 /*
  * Segregated-fit: whether a request for which there is a hole may be refused, since more holes are

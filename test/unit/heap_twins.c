@@ -36,14 +36,6 @@ static unsigned add_block(struct twins *t, struct rdesc *d, size_t size)
     return i;
 }
 
-/* At the low end of the hole; segregated-fit may take any part of it. */
-static bool is_in(const struct model *m, uint64_t at, size_t size, const struct model_piece *p)
-{
-    if (m->algorithm != RMALLOC_SEGREGATED_FIT)
-        return p->at == at;
-    return at >= p->at && at - p->at < p->units && size <= p->bytes - (at - p->at) * m->unit;
-}
-
 int twins_alloc(struct twins *t, size_t size)
 {
     struct model *m = &t->m;
@@ -66,7 +58,7 @@ int twins_alloc(struct twins *t, size_t size)
         model_fail(m, "a request for %zu bytes got %" PRIu64 ", should give %d", size, d->offset,
                    error);
     for (unsigned i = 0; i < m->candidates; i++) {
-        if (is_in(m, d->offset / m->unit, size, &m->piece[m->candidate[i]])) {
+        if (model_is_in(m, d->offset / m->unit, size, &m->piece[m->candidate[i]])) {
             t->candidates = m->candidates;
             t->rank = i;
             return (int)add_block(t, d, size);
