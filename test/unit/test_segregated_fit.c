@@ -226,6 +226,48 @@ static void descriptors_of_waiting_blocks_are_used(void **state)
     heap_destroy(h);
 }
 
+static void shrinking_merges_what_waits_where_it_needs_a_descriptor(void **state)
+{
+    struct heap *h = heap_of_units(100, 3); /* 7 descriptors: 3 blocks, 3 free ones, a segment */
+    struct rdesc *kept = take(h, 10), *d[2];
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        d[0] = take(h, 1 + 2 * i);
+        d[1] = i < 2 ? take(h, 2 + 2 * i) : NULL;
+        for (unsigned k = 0; k < 2 && d[k] != NULL; k++)
+            give(h, d[k]);
+    }
+    assert_int_equal(h->segregated->waiting, 5);
+    assert_null(h->pool.free);
+    heap_shrink(h, kept, 4 * UNIT);
+    assert_sound(h);
+    assert_int_equal(kept->units, 4);
+    assert_int_equal(h->segregated->waiting, 0);
+    assert_int_equal(stats_of(h).largest, 96 * UNIT);
+    heap_destroy(h);
+}
+
+static void a_segment_without_memory_is_refused(void **state)
+{
+    struct heap *h = heap_of_units(100, 0);
+
+    (void)state;
+    skip_unless_memory_can_be_cut_off();
+    while (h->pool.free != NULL)
+        take(h, 1);
+    for (unsigned more = 0; more < 2; more++) { /* no segment, no descriptor */
+        denied_after = granted + more;
+        assert_int_equal(heap_grow(h, NULL, 5000 * UNIT), -ENOMEM);
+        denied_after = UINT32_MAX;
+        assert_sound(h);
+        assert_int_equal(stats_of(h).segments, 1);
+    }
+    assert_int_equal(heap_grow(h, NULL, 5000 * UNIT), 0);
+    assert_sound(h);
+    heap_destroy(h);
+}
+
 static void a_worn_descriptor_is_replaced(void **state)
 {
     struct heap *h = heap_of_units(8, 4);
@@ -291,6 +333,8 @@ int main(void)
         cmocka_unit_test(segments_of_an_empty_heap_are_all_compared),
         cmocka_unit_test(a_last_unit_that_is_short_is_used),
         cmocka_unit_test(descriptors_of_waiting_blocks_are_used),
+        cmocka_unit_test(shrinking_merges_what_waits_where_it_needs_a_descriptor),
+        cmocka_unit_test(a_segment_without_memory_is_refused),
         cmocka_unit_test(a_worn_descriptor_is_replaced),
         cmocka_unit_test(the_check_sees_damage),
     };
