@@ -425,8 +425,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
                 fit_name[options.fit][strlen(arg)] == '-')
                 break;
         if (options.fit == FITS && strcmp(arg, "all") != 0)
-            argp_error(state, "--fit is \"%s\"; it must be next, first, best, worst, random or all",
-                       arg);
+            argp_error(
+                state,
+                "--fit is \"%s\"; it must be next, first, best, worst, random, segregated or all",
+                arg);
         return 0;
     case 'n':
         options.jobs = number(state, arg, 1, 100000000);
@@ -452,8 +454,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option option_table[] = {
-    {"fit", 'f', "NAME", 0, "next, first, best, worst or random; all: one after the other (all)",
-     0},
+    {"fit", 'f', "NAME", 0,
+     "next, first, best, worst, random or segregated; all: one after the other (all)", 0},
     {"jobs", 'n', "N", 0, "Jobs of the device (20000)", 0},
     {"memory", 'm', "MIB", 0, "Size of the first range (64)", 0},
     {"more", 'g', "MIB", 0, "Size of the second range; 0: there is none (64)", 0},

@@ -166,22 +166,34 @@ int heap_grow(struct heap *h, void *base, uint64_t bytes)
 
 /* ---- dispatch ---- */
 
+/* Functions of their own, so that next-fit, the default of pipes, needs no stack frame. */
+static NOINLINE struct rdesc *heap_alloc_other(struct heap *h, size_t size)
+{
+    return h->algorithm == RMALLOC_SEGREGATED_FIT ? segregated_fit_alloc(h, size)
+                                                  : tree_fit_alloc(h, size);
+}
+
+static NOINLINE void heap_free_other(struct heap *h, struct rdesc *d)
+{
+    if (h->algorithm == RMALLOC_SEGREGATED_FIT)
+        segregated_fit_free(h, d);
+    else
+        tree_fit_free(h, d);
+}
+
 struct rdesc *heap_alloc(struct heap *h, size_t size)
 {
     if (LIKELY(h->algorithm == RMALLOC_NEXT_FIT))
         return next_fit_alloc(h, size);
-    return h->algorithm == RMALLOC_SEGREGATED_FIT ? segregated_fit_alloc(h, size)
-                                                  : tree_fit_alloc(h, size);
+    return heap_alloc_other(h, size);
 }
 
 void heap_free(struct heap *h, struct rdesc *d)
 {
     if (LIKELY(h->algorithm == RMALLOC_NEXT_FIT))
         next_fit_free(h, d);
-    else if (h->algorithm == RMALLOC_SEGREGATED_FIT)
-        segregated_fit_free(h, d);
     else
-        tree_fit_free(h, d);
+        heap_free_other(h, d);
 }
 
 void heap_shrink(struct heap *h, struct rdesc *d, size_t bytes)

@@ -223,10 +223,9 @@ static struct rdesc *segregated_alloc(struct heap *h, size_t size)
     }
     do {
         d = segregated_find(h, units, bytes);
-        error = d == NULL                         ? -EAGAIN
-                : h->allocs - h->frees >= h->most ? -ENOBUFS
-                : UNLIKELY(h->pool.free == NULL)  ? desc_pool_grow(&h->pool)
-                                                  : 0;
+        if (d != NULL && h->allocs - h->frees >= h->most)
+            return heap_refuse(h, -ENOBUFS); /* merging does not help */
+        error = d == NULL ? -EAGAIN : UNLIKELY(h->pool.free == NULL) ? desc_pool_grow(&h->pool) : 0;
     } while (UNLIKELY(error != 0) && segregated_merge_waiting(h));
     if (UNLIKELY(error != 0))
         return heap_refuse(h, error);

@@ -310,8 +310,8 @@ static void a_walk_ends_where_a_visitor_ends_it(void **state)
 
 static void a_dump_shows_what_there_is(void **state)
 {
-    static const char *const names[] = {"next-fit", "first-fit", "best-fit", "worst-fit",
-                                        "random-fit"};
+    static const char *const names[] = {"next-fit",  "first-fit",  "best-fit",
+                                        "worst-fit", "random-fit", "segregated-fit"};
     rvmem_t v = create(NULL, 100 * UNIT);
     raddr_t a = rvmem_alloc(v, 40 * UNIT), b = rvmem_alloc(v, 2 * UNIT - 3);
     char text[8192];

@@ -119,12 +119,12 @@ static inline int debug_off(void **state)
 /* Runs a group of tests once for each heuristic. */
 static inline int run_for_each_fit(const char *name, int (*run)(const char *name))
 {
-    static const char *const names[] = {"next-fit", "first-fit", "best-fit", "worst-fit",
-                                        "random-fit"};
+    static const char *const names[] = {"next-fit",  "first-fit",  "best-fit",
+                                        "worst-fit", "random-fit", "segregated-fit"};
     char text[64];
     int failed = 0;
 
-    for (fit = RMALLOC_NEXT_FIT; fit <= RMALLOC_RANDOM_FIT; fit++) {
+    for (fit = RMALLOC_NEXT_FIT; fit <= RMALLOC_SEGREGATED_FIT; fit++) {
         snprintf(text, sizeof(text), "%s, %s", name, names[fit - RMALLOC_NEXT_FIT]);
         failed += run(text);
     }
