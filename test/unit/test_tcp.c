@@ -602,40 +602,56 @@ static void test_strangers_do_not_keep_peers_out(void **state)
     peer_down(&p);
 }
 
-/* A connection that ends without an answer is dialed again; a refusal is final. */
-static void test_an_end_that_was_shown_out_dials_again(void **state)
+/* An end that dials the listener of this test, which is returned. */
+static int open_dialing_end(struct btl_connection **c, struct tcp_name *own)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd = -1;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     socklen_t bytes = sizeof(a);
-    struct tcp_greeting greeting = {0};
-    struct btl_connection *c;
     struct btl_address address;
-    struct tcp_name own, name;
+    struct tcp_name name;
     struct error err = {""};
 
-    (void)state;
     assert_true(listener >= 0 && bind(listener, (struct sockaddr *)&a, bytes) == 0 &&
                 listen(listener, 8) == 0 &&
                 getsockname(listener, (struct sockaddr *)&a, &bytes) == 0);
-    assert_int_equal(OPS->connection_open(btl, PEER, BTL_CONNECTS, DEPTH, &c, &address, &err), 0);
-    memcpy(&own, address.byte, sizeof(own));
-    name = own;
+    assert_int_equal(OPS->connection_open(btl, PEER, BTL_CONNECTS, DEPTH, c, &address, &err), 0);
+    memcpy(own, address.byte, sizeof(*own));
+    name = *own;
     name.port = ntohs(a.sin_port);
     name.id = 5;
     memcpy(address.byte, &name, sizeof(name));
-    assert_int_equal(OPS->connection_connect(c, &address, &err), 0);
-    for (int times = 0; times < 3; times++) {
-        const int64_t deadline = clock_now() + PATIENCE;
-        struct pollfd p = {listener, POLLIN, 0};
+    assert_int_equal(OPS->connection_connect(*c, &address, &err), 0);
+    return listener;
+}
 
-        while (poll(&p, 1, 0) == 0) {
-            assert_true(clock_now() < deadline);
-            assert_int_equal(OPS->connection_state(c, &err), -EAGAIN);
-            (void)OPS->progress(c);
-            turn();
-        }
-        fd = accept(listener, NULL, NULL);
+static int accept_dial(int listener, struct btl_connection *c)
+{
+    const int64_t deadline = clock_now() + PATIENCE;
+    struct pollfd p = {listener, POLLIN, 0};
+    struct error err = {""};
+
+    while (poll(&p, 1, 0) == 0) {
+        assert_true(clock_now() < deadline);
+        assert_int_equal(OPS->connection_state(c, &err), -EAGAIN);
+        (void)OPS->progress(c);
+        turn();
+    }
+    return accept(listener, NULL, NULL);
+}
+
+/* A connection that ends without an answer is dialed again; a refusal is final. */
+static void test_an_end_that_was_shown_out_dials_again(void **state)
+{
+    struct tcp_greeting greeting = {0};
+    struct btl_connection *c;
+    struct error err = {""};
+    struct tcp_name own;
+    int listener = open_dialing_end(&c, &own), fd = -1;
+
+    (void)state;
+    for (int times = 0; times < 3; times++) {
+        fd = accept_dial(listener, c);
         if (times < 2)
             close(fd);
     }
@@ -647,6 +663,34 @@ static void test_an_end_that_was_shown_out_dials_again(void **state)
     assert_int_equal(OPS->connection_state(c, &err), 0);
     OPS->connection_close(c);
     close(fd);
+    close(listener);
+}
+
+/* An end that waits to dial again, and whose rank ends meanwhile, does not dial. */
+static void test_a_failed_end_does_not_dial_again(void **state)
+{
+    struct btl_connection *c;
+    struct error err = {""};
+    struct tcp_name own;
+    int listener = open_dialing_end(&c, &own);
+    struct pollfd p = {listener, POLLIN, 0};
+    int64_t until;
+
+    (void)state;
+    close(accept_dial(listener, c));
+    until = clock_now() + PATIENCE;
+    while (c->fd >= 0) {
+        assert_true(clock_now() < until);
+        (void)OPS->progress(c);
+    }
+    OPS->peer_gone(btl, PEER);
+    for (until = clock_now() + 400 * NS_PER_MS; clock_now() < until;)
+        turn();
+    assert_int_equal(poll(&p, 1, 0), 0);
+    assert_int_equal(c->fd, -1);
+    assert_int_equal(c->dialed, 1);
+    assert_int_equal(OPS->connection_state(c, &err), -ECONNRESET);
+    OPS->connection_close(c);
     close(listener);
 }
 
@@ -781,6 +825,7 @@ int main(void)
         TEST(test_malformed_addresses_are_refused),
         TEST(test_strangers_do_not_keep_peers_out),
         TEST(test_an_end_that_was_shown_out_dials_again),
+        TEST(test_a_failed_end_does_not_dial_again),
         TEST(test_a_stream_is_sent_together),
         TEST(test_flush_answers_what_it_receives),
         TEST(test_shared_memory_is_for_those_it_is_shared_with),

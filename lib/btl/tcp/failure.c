@@ -31,8 +31,10 @@ int tcp_fail(struct btl_connection *c, int error, const char *format, ...)
     struct error message = {""};
     va_list arguments;
 
-    if (tcp_error_of(c) != 0)
+    if (tcp_error_of(c) != 0) {
+        tcp_disconnect(c); /* no failed connection has a socket: epoll would report it for ever */
         return tcp_error_of(c);
+    }
     va_start(arguments, format);
     error_vnote(&message, format, arguments);
     va_end(arguments);

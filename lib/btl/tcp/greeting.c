@@ -134,7 +134,8 @@ void greeting_dial_again(struct btl_connection *c, int64_t now)
     struct error err = {""};
     int rc = 0;
 
-    if (c->stage == TCP_OPEN && c->role == BTL_CONNECTS && c->named && c->dial_at <= now)
+    if (tcp_error_of(c) == 0 && c->stage == TCP_OPEN && c->role == BTL_CONNECTS && c->named &&
+        c->dial_at <= now)
         rc = greeting_dial(c, &err);
     if (rc != 0)
         (void)tcp_fail(c, rc, "%s", err.text);
