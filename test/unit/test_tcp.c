@@ -252,7 +252,7 @@ static void must_fail(struct peer *p, const char *words)
 {
     const int64_t deadline = clock_now() + PATIENCE;
     struct error err = {""};
-    char byte;
+    char bytes[4096];
 
     while (OPS->progress(p->connection) == 0) {
         turn();
@@ -262,7 +262,7 @@ static void must_fail(struct peer *p, const char *words)
     if (strstr(err.text, words) == NULL)
         fail_msg("\"%s\" does not contain \"%s\"", err.text, words);
     assert_true(failed > 0);
-    while (recv(p->fd, &byte, 1, 0) > 0) /* the socket has been closed */
+    while (recv(p->fd, bytes, sizeof(bytes), 0) > 0) /* the socket has been closed */
         ;
 }
 
@@ -368,6 +368,29 @@ static void test_answers_must_fit_their_requests(void **state)
         peer_down(&p);
         OPS->free(btl, &near);
     }
+}
+
+/* A reader that acknowledges what it has not read: rflush must not return while the memory is still to be sent. */
+static void test_no_answer_comes_before_its_request_is_sent(void **state)
+{
+    enum { LARGE = 32 << 20 };
+    struct btl_memory near = {0};
+    struct btl_remote remote = {.bytes = LARGE, .mapping = btl};
+    struct btl_transfer t = {&remote, 0, &near, 0, LARGE};
+    struct tcp_head h = head(TCP_PLACED, 0, NULL, 0);
+    struct error err = {""};
+    struct peer p;
+
+    (void)state;
+    assert_int_equal(OPS->alloc(btl, PEER, LARGE, BTL_LOCAL, false, &near, &err), 0);
+    peer_up(&p);
+    assert_int_equal(OPS->write(p.connection, &t, NULL), 0);
+    assert_int_equal(OPS->flush(p.connection), -EAGAIN);
+    say(p.fd, &h, sizeof(h));
+    must_fail(&p, "was not made");
+    assert_int_equal(OPS->flush(p.connection), -EIO);
+    peer_down(&p);
+    OPS->free(btl, &near);
 }
 
 /* Answers that the peer does not read fill its socket; then no more requests are taken than it has announced. */
@@ -817,6 +840,7 @@ int main(void)
         TEST(test_frames_outside_of_their_memory_are_refused),
         TEST(test_frames_that_nothing_asked_for_are_refused),
         TEST(test_answers_must_fit_their_requests),
+        TEST(test_no_answer_comes_before_its_request_is_sent),
         TEST(test_no_more_requests_than_announced),
         TEST(test_memory_may_go_at_any_time),
         TEST(test_frames_may_come_in_any_parts),

@@ -21,6 +21,7 @@ void tcp_disconnect(struct btl_connection *c)
     fork_fds_close(c->fd);
     c->fd = -1;
     c->queue.first = c->queue.end = c->queue.first_extent = c->queue.end_extent = 0;
+    c->queue.sent = c->queue.added;
     c->queue.blocked = false;
     c->body.rest = 0;
     c->part_bytes = 0;

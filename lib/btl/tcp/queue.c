@@ -4,6 +4,7 @@
  *
  * Invariants: first <= end <= TCP_QUEUE_BYTES. The extents from first_extent to end_extent have
  * `at` in first..end, ascending, and at least one byte each. Whatever is empty is at 0.
+ * `added - sent` is what waits.
  */
 #include "btl/tcp/queue.h"
 
@@ -50,6 +51,7 @@ void *queue_reserve(struct tcp_queue *q, size_t n)
     char *at = q->bytes + q->end;
 
     q->end += (uint32_t)n;
+    q->added += n;
     return at;
 }
 
@@ -61,12 +63,14 @@ void queue_copy(struct tcp_queue *q, const void *bytes, size_t n)
 void queue_refer_local(struct tcp_queue *q, const char *local, uint64_t bytes)
 {
     q->extent[q->end_extent++] = (struct tcp_extent){.at = q->end, .local = local, .bytes = bytes};
+    q->added += bytes;
 }
 
 void queue_refer_region(struct tcp_queue *q, uint64_t region, uint64_t offset, uint64_t bytes)
 {
     q->extent[q->end_extent++] =
         (struct tcp_extent){.at = q->end, .region = region, .offset = offset, .bytes = bytes};
+    q->added += bytes;
 }
 
 /* ---- sending ---- */
@@ -139,6 +143,7 @@ static int queue_batch(struct btl_connection *c, struct tcp_batch *b)
 /* So many bytes have been sent. */
 static void queue_advance(struct tcp_queue *q, uint64_t bytes)
 {
+    q->sent += bytes;
     while (bytes > 0) {
         struct tcp_extent *x = &q->extent[q->first_extent];
         const bool extents = q->first_extent < q->end_extent;

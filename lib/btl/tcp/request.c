@@ -13,7 +13,10 @@ static struct tcp_pending *request_at(const struct btl_connection *c, uint32_t n
 
 void request_add(struct btl_connection *c, const struct tcp_pending *p)
 {
-    *request_at(c, c->asked++) = *p;
+    struct tcp_pending *added = request_at(c, c->asked++);
+
+    *added = *p;
+    added->end = c->queue.added;
     c->placing += p->answer != TCP_DATA;
     if (p->done != NULL)
         atomic_fetch_add_explicit(&p->done->pending, 1, memory_order_relaxed);
@@ -23,7 +26,7 @@ const struct tcp_pending *request_next(const struct btl_connection *c, enum tcp_
 {
     const struct tcp_pending *p = request_at(c, c->answered);
 
-    return c->asked != c->answered && p->answer == answer ? p : NULL;
+    return c->asked != c->answered && p->answer == answer && p->end <= c->queue.sent ? p : NULL;
 }
 
 static void request_finish(struct btl_connection *c, int error)

@@ -15,9 +15,12 @@ static inline bool request_has_space(const struct btl_connection *c)
     return c->asked - c->answered < c->depth;
 }
 
-/* Adds a request, for which there is space. */
+/* Adds a request, for which there is space; its frame is the last thing in the queue. */
 void request_add(struct btl_connection *c, const struct tcp_pending *p);
-/* The request that this answer is for; NULL: none. */
+/*
+ * The request that this answer is for; NULL: none. A request that has not left the queue has no
+ * answer: a peer that acknowledged it could have the program change memory that is still to be sent.
+ */
 const struct tcp_pending *request_next(const struct btl_connection *c, enum tcp_code answer);
 /* The next request has been answered. */
 void request_complete(struct btl_connection *c);

@@ -70,8 +70,9 @@ struct tcp_extent {
 struct tcp_queue {
     uint32_t first, end;
     uint32_t first_extent, end_extent;
-    bool blocked; /* the socket is full: epoll reports when it is not */
-    char *bytes;  /* TCP_QUEUE_BYTES */
+    uint64_t added, sent; /* all bytes there have been, of copies and extents */
+    bool blocked;         /* the socket is full: epoll reports when it is not */
+    char *bytes;          /* TCP_QUEUE_BYTES */
     struct tcp_extent extent[TCP_QUEUE_EXTENTS];
 };
 
@@ -83,6 +84,7 @@ struct tcp_pending {
     char *local;          /* where the data or the old value goes; or NULL */
     uint64_t bytes;       /* DATA */
     struct btl_done *done;
+    uint64_t end; /* tcp_queue.added behind its frame: before that is sent, there is no answer */
 };
 
 /* A request of the peer that has not been answered. */

@@ -151,7 +151,7 @@ static int transfer_has_request_space(struct btl_connection *c, size_t bytes)
 
 int transfer_get(struct btl_connection *c, const struct btl_transfer *t, struct btl_done *done)
 {
-    const struct tcp_pending p = {TCP_DATA, transfer_local(t), t->bytes, done};
+    const struct tcp_pending p = {TCP_DATA, transfer_local(t), t->bytes, done, 0};
     const struct tcp_head head = transfer_head(TCP_GET, t->bytes, t);
     int rc;
 
@@ -162,8 +162,8 @@ int transfer_get(struct btl_connection *c, const struct btl_transfer *t, struct 
         return rc == -EAGAIN ? transfer_refuse(c) : rc;
     if (t->bytes == 0)
         return 0;
-    request_add(c, &p);
     queue_copy(&c->queue, &head, sizeof(head));
+    request_add(c, &p);
     c->counts.gets++;
     c->counts.signaled++;
     RPIPE_FAILPOINT("tcp: get queued");
@@ -173,7 +173,7 @@ int transfer_get(struct btl_connection *c, const struct btl_transfer *t, struct 
 int transfer_atomic(struct btl_connection *c, int op, const struct btl_transfer *at,
                     uint64_t operand, uint64_t compare, struct btl_done *done)
 {
-    const struct tcp_pending p = {TCP_VALUE, transfer_local(at), sizeof(uint64_t), done};
+    const struct tcp_pending p = {TCP_VALUE, transfer_local(at), sizeof(uint64_t), done, 0};
     struct tcp_atomic_frame frame;
     int rc;
 
@@ -186,8 +186,8 @@ int transfer_atomic(struct btl_connection *c, int op, const struct btl_transfer 
         return rc == -EAGAIN ? transfer_refuse(c) : rc;
     frame =
         (struct tcp_atomic_frame){transfer_head(TCP_ATOMIC, (uint64_t)op, at), operand, compare};
-    request_add(c, &p);
     queue_copy(&c->queue, &frame, sizeof(frame));
+    request_add(c, &p);
     c->counts.atomics++;
     c->counts.signaled++;
     return transfer_post(c, 1);
@@ -204,8 +204,8 @@ static int transfer_request_flush(struct btl_connection *c)
 
     if (rc != 0)
         return rc;
-    request_add(c, &p);
     queue_copy(&c->queue, &head, sizeof(head));
+    request_add(c, &p);
     c->unflushed = false;
     c->counts.flushes++;
     c->counts.signaled++;
