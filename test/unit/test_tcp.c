@@ -62,10 +62,11 @@ static void host_unwatch(void (*ready)(void *arg), void *arg)
             *w = (struct watch){.ready = ready, .arg = arg};
 }
 
+static const char *timeout_ms = "";
+
 static const char *host_setting(const char *name)
 {
-    (void)name;
-    return "";
+    return strcmp(name, "RPIPE_TIMEOUT_MS") == 0 ? timeout_ms : "";
 }
 
 /* What the service thread does. */
@@ -689,6 +690,39 @@ static void test_an_end_that_was_shown_out_dials_again(void **state)
     close(listener);
 }
 
+static void test_the_deadline_of_coming_up(void **state)
+{
+    static const struct {
+        const char *ms;
+        int64_t least, most;
+    } deadline[] = {{"", 30000, 31000},
+                    {"100", 30000, 31000},
+                    {"100000", 100000, 101000},
+                    {"-1", INT64_MAX / NS_PER_MS, INT64_MAX / NS_PER_MS}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(deadline) / sizeof(deadline[0]); i++) {
+        const int64_t before = clock_now() / NS_PER_MS;
+        struct btl_address address;
+        struct error err = {""};
+        struct peer p;
+        int64_t ms;
+
+        timeout_ms = deadline[i].ms;
+        open_end(&p, &address);
+        address = own_address(&p);
+        assert_int_equal(OPS->connection_connect(p.connection, &address, &err), 0);
+        timeout_ms = "";
+        ms = p.connection->deadline / NS_PER_MS;
+        if (deadline[i].most < INT64_MAX / NS_PER_MS)
+            ms -= before;
+        assert_in_range(ms, deadline[i].least, deadline[i].most);
+        turn();
+        assert_int_equal(OPS->connection_state(p.connection, &err), -EAGAIN);
+        peer_down(&p);
+    }
+}
+
 /* An end that waits to dial again, and whose rank ends meanwhile, does not dial. */
 static void test_a_failed_end_does_not_dial_again(void **state)
 {
@@ -849,6 +883,7 @@ int main(void)
         TEST(test_malformed_addresses_are_refused),
         TEST(test_strangers_do_not_keep_peers_out),
         TEST(test_an_end_that_was_shown_out_dials_again),
+        TEST(test_the_deadline_of_coming_up),
         TEST(test_a_failed_end_does_not_dial_again),
         TEST(test_a_stream_is_sent_together),
         TEST(test_flush_answers_what_it_receives),

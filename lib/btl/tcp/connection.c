@@ -162,6 +162,8 @@ static int64_t tcp_connection_deadline(const struct btl *btl)
 {
     const long ms = strtol(btl->host.setting("RPIPE_TIMEOUT_MS"), NULL, 10);
 
+    if (ms < 0)
+        return DEADLINE_NEVER;
     return clock_now() + (ms > UP_MS_LEAST ? ms : UP_MS_LEAST) * NS_PER_MS;
 }
 
