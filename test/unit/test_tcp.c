@@ -783,6 +783,40 @@ static void test_a_stream_is_sent_together(void **state)
     OPS->free(btl, &near);
 }
 
+/* Writes that take all space there is do not keep an answer waiting. */
+static void test_a_stream_of_writes_lets_answers_through(void **state)
+{
+    enum { LARGE = 256 << 10, TURNS = 100 };
+    static char sink[LARGE];
+    struct btl_memory near = {0};
+    struct btl_remote remote = {.bytes = LARGE, .mapping = btl};
+    struct btl_transfer t = {&remote, 0, &near, 0, LARGE};
+    struct error err = {""};
+    struct tcp_head h;
+    struct peer p;
+    int waiting = 0;
+
+    (void)state;
+    assert_int_equal(OPS->alloc(btl, PEER, LARGE, BTL_LOCAL, false, &near, &err), 0);
+    peer_up(&p);
+    while (OPS->write(p.connection, &t, NULL) == 0)
+        ;
+    h = head(TCP_GET, BYTES, &p.source, 0);
+    say(p.fd, &h, sizeof(h));
+    while (p.connection->requested == 0)
+        (void)OPS->progress(p.connection);
+    for (int i = 0; i < TURNS; i++) {
+        waiting += p.connection->replied == 0;
+        (void)!recv(p.fd, sink, sizeof(sink), MSG_WAITALL);
+        while (OPS->write(p.connection, &t, NULL) == 0)
+            ;
+    }
+    print_message("the answer waited for %d of %d turns\n", waiting, TURNS);
+    assert_int_equal(p.connection->replied, 1);
+    peer_down(&p);
+    OPS->free(btl, &near);
+}
+
 /* A request that is received by a call of flush is answered, though no event follows. */
 static void test_flush_answers_what_it_receives(void **state)
 {
@@ -886,6 +920,7 @@ int main(void)
         TEST(test_the_deadline_of_coming_up),
         TEST(test_a_failed_end_does_not_dial_again),
         TEST(test_a_stream_is_sent_together),
+        TEST(test_a_stream_of_writes_lets_answers_through),
         TEST(test_flush_answers_what_it_receives),
         TEST(test_shared_memory_is_for_those_it_is_shared_with),
         TEST(test_the_child_of_a_fork_changes_nothing),

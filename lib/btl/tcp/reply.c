@@ -51,13 +51,19 @@ static bool reply_queue(struct btl_connection *c, const struct tcp_reply *r)
     return true;
 }
 
+static void reply_queue_all(struct btl_connection *c)
+{
+    while (reply_waits(c) && reply_queue(c, &c->reply[c->replied & (c->peer_depth - 1)]))
+        c->replied++;
+}
+
 void reply_send(struct btl_connection *c)
 {
     do {
-        while (c->requested != c->replied &&
-               reply_queue(c, &c->reply[c->replied & (c->peer_depth - 1)]))
-            c->replied++;
+        reply_queue_all(c);
         if (tcp_error_of(c) == 0 && !queue_is_empty(&c->queue))
             queue_send(c);
-    } while (tcp_error_of(c) == 0 && c->requested != c->replied && !c->queue.blocked);
+    } while (tcp_error_of(c) == 0 && reply_waits(c) && !c->queue.blocked);
+    if (tcp_error_of(c) == 0)
+        reply_queue_all(c); /* before writes of this end take the space that is free now */
 }

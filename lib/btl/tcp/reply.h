@@ -12,6 +12,12 @@
 
 /* Adds an answer. 0; -EPROTO: the peer has more requests than it has announced. */
 int reply_add(struct btl_connection *c, const struct tcp_reply *r);
+/* Whether answers are not even in the queue. They have precedence over transfers of this end. */
+static inline bool reply_waits(const struct btl_connection *c)
+{
+    return c->requested != c->replied;
+}
+
 /* Puts answers into the queue, as many as fit, and sends. May fail the connection. */
 void reply_send(struct btl_connection *c);
 

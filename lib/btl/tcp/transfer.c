@@ -46,19 +46,19 @@ static int transfer_refuse(struct btl_connection *c)
     return -EAGAIN;
 }
 
-/* 0: the connection is up, and the queue has this space. */
+/* 0: the connection is up, and the queue has this space, which no answer waits for. */
 static int transfer_has_space(struct btl_connection *c, size_t bytes, uint32_t extents)
 {
     if (tcp_error_of(c) != 0)
         return tcp_error_of(c);
     if (c->stage != TCP_UP)
         return -EAGAIN;
-    if (queue_has_space(&c->queue, bytes, extents))
+    if (!reply_waits(c) && queue_has_space(&c->queue, bytes, extents))
         return 0;
     reply_send(c);
     if (tcp_error_of(c) != 0)
         return tcp_error_of(c);
-    return queue_has_space(&c->queue, bytes, extents) ? 0 : -EAGAIN;
+    return !reply_waits(c) && queue_has_space(&c->queue, bytes, extents) ? 0 : -EAGAIN;
 }
 
 /* Sends what has just been added, unless the queue waits for the socket. */
