@@ -14,6 +14,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -66,7 +67,9 @@ static const char *timeout_ms = "";
 
 static const char *host_setting(const char *name)
 {
-    return strcmp(name, "RPIPE_TIMEOUT_MS") == 0 ? timeout_ms : "";
+    return strcmp(name, "RPIPE_TIMEOUT_MS") == 0     ? timeout_ms
+           : strcmp(name, "RPIPE_KEEPALIVE_MS") == 0 ? "20000"
+                                                     : "";
 }
 
 /* What the service thread does. */
@@ -723,6 +726,38 @@ static void test_the_deadline_of_coming_up(void **state)
     }
 }
 
+static int option(int fd, int level, int name)
+{
+    socklen_t bytes = sizeof(int);
+    int value = -1;
+
+    assert_int_equal(getsockopt(fd, level, name, &value, &bytes), 0);
+    return value;
+}
+
+/* RPIPE_KEEPALIVE_MS is 20000: both ends are probed after 10 s, thrice, every 4 s. */
+static void test_idle_connections_are_probed(void **state)
+{
+    struct btl_connection *c;
+    struct tcp_name own;
+    int listener = open_dialing_end(&c, &own), fd[2];
+    struct peer p;
+
+    (void)state;
+    peer_up(&p);
+    fd[0] = c->fd;
+    fd[1] = p.connection->fd;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(option(fd[i], SOL_SOCKET, SO_KEEPALIVE), 1);
+        assert_int_equal(option(fd[i], IPPROTO_TCP, TCP_KEEPIDLE), 10);
+        assert_int_equal(option(fd[i], IPPROTO_TCP, TCP_KEEPINTVL), 4);
+        assert_int_equal(option(fd[i], IPPROTO_TCP, TCP_KEEPCNT), 3);
+    }
+    peer_down(&p);
+    OPS->connection_close(c);
+    close(listener);
+}
+
 /* An end that waits to dial again, and whose rank ends meanwhile, does not dial. */
 static void test_a_failed_end_does_not_dial_again(void **state)
 {
@@ -918,6 +953,7 @@ int main(void)
         TEST(test_strangers_do_not_keep_peers_out),
         TEST(test_an_end_that_was_shown_out_dials_again),
         TEST(test_the_deadline_of_coming_up),
+        TEST(test_idle_connections_are_probed),
         TEST(test_a_failed_end_does_not_dial_again),
         TEST(test_a_stream_is_sent_together),
         TEST(test_a_stream_of_writes_lets_answers_through),

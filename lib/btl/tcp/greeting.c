@@ -16,12 +16,14 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
 #define AGAIN_NS (10 * NS_PER_MS)
 #define DOUBLINGS 7
+#define PROBES 3 /* without an answer, then an idle connection has ended */
 
 void greeting_print(const struct tcp_name *name, char *text, size_t bytes)
 {
@@ -56,11 +58,21 @@ bool greeting_same_cookie(const uint8_t *a, const uint8_t *b)
     return difference == 0;
 }
 
-void greeting_configure(int fd)
+static int greeting_seconds(long ms) { return ms < 1000 ? 1 : (int)(ms / 1000); }
+
+void greeting_configure(const struct btl *btl, int fd)
 {
-    const int on = 1;
+    const long ms = strtol(btl->host.setting("RPIPE_KEEPALIVE_MS"), NULL, 10);
+    const int on = 1, idle = greeting_seconds(ms / 2), interval = greeting_seconds(ms / 5),
+              probes = PROBES;
 
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    if (ms <= 0)
+        return;
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
 }
 
 /* The other end's cookie, as the first thing in the queue. */
@@ -100,7 +112,7 @@ int greeting_dial(struct btl_connection *c, struct error *err)
         return error_set(err, -errno, "a socket to %s: %s%s", text, strerror(errno),
                          limit_of(errno));
     fork_fds_add(fd);
-    greeting_configure(fd);
+    greeting_configure(c->btl, fd);
     RPIPE_FAILPOINT("tcp: before dialing");
     rc = connect(fd, &to.any, bytes);
     connected = rc == 0;

@@ -40,7 +40,10 @@ void greeting_named(struct btl_connection *c);
 /* The connecting end has received this. */
 void greeting_answered(struct btl_connection *c, const struct tcp_greeting *greeting);
 
-/* Options of every socket: small messages leave at once. */
-void greeting_configure(int fd);
+/*
+ * Options of every socket: small messages leave at once. An idle connection is probed as those of
+ * the control network are (RPIPE_KEEPALIVE_MS): a firewall that has forgotten it is noticed.
+ */
+void greeting_configure(const struct btl *btl, int fd);
 
 #endif

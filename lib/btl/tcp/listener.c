@@ -144,7 +144,7 @@ static struct tcp_arrival *listener_add(struct btl *btl, int fd)
     g->deadline = clock_now() + ARRIVAL_NS;
     list_append(&btl->arrivals, &g->link);
     btl->arrival_count++;
-    greeting_configure(fd);
+    greeting_configure(btl, fd);
     if (epoll_ctl(btl->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
         listener_show_out(btl, g);
         return NULL;
