@@ -852,6 +852,42 @@ static void test_a_stream_of_writes_lets_answers_through(void **state)
     OPS->free(btl, &near);
 }
 
+/* A flush waits for what was written before its first call, not for what is written between its calls. */
+static void test_flush_ends_though_writes_go_on(void **state)
+{
+    struct btl_memory near = memory(PEER, BTL_LOCAL);
+    struct btl_remote remote = {.bytes = BYTES, .mapping = btl};
+    struct btl_transfer t = {&remote, 0, &near, 0, 8};
+    const struct tcp_head placed = head(TCP_PLACED, 0, NULL, 0);
+    struct btl_counts counts;
+    struct peer p;
+
+    (void)state;
+    peer_up(&p);
+    for (int flush = 0; flush < 2; flush++) {
+        for (int i = 0; i < 10; i++) {
+            assert_int_equal(OPS->write(p.connection, &t, NULL), 0);
+            assert_int_equal(OPS->flush(p.connection), -EAGAIN);
+        }
+        OPS->connection_counts(p.connection, &counts);
+        assert_int_equal(counts.flushes, flush + 1);
+        say(p.fd, &placed, sizeof(placed));
+        for (int64_t until = clock_now() + PATIENCE; OPS->flush(p.connection) != 0;) {
+            assert_true(clock_now() < until);
+            assert_int_equal(OPS->write(p.connection, &t, NULL), 0);
+        }
+    }
+    assert_int_equal(OPS->flush(p.connection), -EAGAIN); /* the last writes */
+    say(p.fd, &placed, sizeof(placed));
+    while (OPS->flush(p.connection) == -EAGAIN)
+        ;
+    assert_int_equal(OPS->flush(p.connection), 0);
+    OPS->connection_counts(p.connection, &counts);
+    assert_int_equal(counts.flushes, 3);
+    peer_down(&p);
+    OPS->free(btl, &near);
+}
+
 /* A request that is received by a call of flush is answered, though no event follows. */
 static void test_flush_answers_what_it_receives(void **state)
 {
@@ -957,6 +993,7 @@ int main(void)
         TEST(test_a_failed_end_does_not_dial_again),
         TEST(test_a_stream_is_sent_together),
         TEST(test_a_stream_of_writes_lets_answers_through),
+        TEST(test_flush_ends_though_writes_go_on),
         TEST(test_flush_answers_what_it_receives),
         TEST(test_shared_memory_is_for_those_it_is_shared_with),
         TEST(test_the_child_of_a_fork_changes_nothing),

@@ -2,11 +2,12 @@
 /*
  * request.c: see request.h.
  *
- * Invariant: `placing` is the number of flushes and atomics among the pending requests.
+ * Invariants: answered <= asked <= answered + depth, flushing <= placing <= asked. No flush or
+ * atomic is pending when `answered` has reached `placing`.
  */
 #include "btl/tcp/request.h"
 
-static struct tcp_pending *request_at(const struct btl_connection *c, uint32_t number)
+static struct tcp_pending *request_at(const struct btl_connection *c, uint64_t number)
 {
     return &c->pending[number & (c->depth - 1)];
 }
@@ -17,7 +18,8 @@ void request_add(struct btl_connection *c, const struct tcp_pending *p)
 
     *added = *p;
     added->end = c->queue.added;
-    c->placing += p->answer != TCP_DATA;
+    if (p->answer != TCP_DATA)
+        c->placing = c->asked;
     if (p->done != NULL)
         atomic_fetch_add_explicit(&p->done->pending, 1, memory_order_relaxed);
 }
@@ -34,7 +36,6 @@ static void request_finish(struct btl_connection *c, int error)
     struct tcp_pending *p = request_at(c, c->answered++);
     int none = 0;
 
-    c->placing -= p->answer != TCP_DATA;
     if (p->done == NULL)
         return;
     if (error != 0)

@@ -139,9 +139,10 @@ struct btl_connection {
     uint32_t depth, peer_depth;  /* powers of two */
     struct tcp_pending *pending; /* [depth] */
     struct tcp_reply *reply;     /* [peer_depth] */
-    uint32_t asked, answered;    /* requests of this end; modulo depth */
+    uint64_t asked, answered;    /* requests of this end; modulo depth */
     uint32_t requested, replied; /* requests of the peer; modulo peer_depth */
-    uint32_t placing;            /* pending flushes and atomics */
+    uint64_t placing;            /* `asked` behind the last flush or atomic */
+    uint64_t flushing;           /* what the flush that goes on waits for; 0: none goes on */
     bool unflushed;              /* something was written behind the last flush */
     bool written;                /* the last call was a write: see progress_one() */
     uint32_t slots;              /* that have been placed, and that the user may not have seen */

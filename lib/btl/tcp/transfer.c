@@ -195,7 +195,7 @@ int transfer_atomic(struct btl_connection *c, int op, const struct btl_transfer 
 
 /* ---- flush ---- */
 
-/* Requests what flush waits for, unless that has been requested. */
+/* Requests that everything written before has been placed. */
 static int transfer_request_flush(struct btl_connection *c)
 {
     const struct tcp_pending p = {.answer = TCP_PLACED};
@@ -213,17 +213,26 @@ static int transfer_request_flush(struct btl_connection *c)
     return transfer_post(c, 1);
 }
 
+/* One flush at a time: from the first call until one returns 0, whatever is written meanwhile. */
 int transfer_flush(struct btl_connection *c)
 {
     int rc = tcp_error_of(c);
 
     if (rc == 0 && c->stage != TCP_UP)
         return -EAGAIN;
-    if (rc == 0 && c->unflushed)
-        rc = transfer_request_flush(c);
-    if (rc == 0 && c->placing > 0) {
+    if (rc == 0 && c->flushing == 0) {
+        if (c->unflushed)
+            rc = transfer_request_flush(c);
+        if (rc == 0)
+            c->flushing = c->placing;
+    }
+    if (rc == 0 && c->answered < c->flushing) {
         receive_drive(c);
         rc = tcp_error_of(c);
     }
-    return rc == 0 && c->placing > 0 ? -EAGAIN : rc;
+    if (rc == 0 && c->answered < c->flushing)
+        return -EAGAIN;
+    if (rc == 0)
+        c->flushing = 0;
+    return rc;
 }
