@@ -943,6 +943,8 @@ static void test_the_child_of_a_fork_changes_nothing(void **state)
 {
     struct btl_transfer t;
     struct btl_remote remote = {.bytes = BYTES, .mapping = btl};
+    struct btl_counts counts;
+    char text[200];
     struct tcp_head h;
     struct peer p;
     int status;
@@ -951,17 +953,22 @@ static void test_the_child_of_a_fork_changes_nothing(void **state)
     (void)state;
     peer_up(&p);
     t = (struct btl_transfer){&remote, 0, &p.heap, 0, 8};
+    pthread_mutex_lock(&p.connection->lock); /* as a service thread that is in it has */
     child = fork();
     if (child == 0) {
+        (void)alarm(10);
         OPS->forked(btl);
+        OPS->connection_describe(p.connection, text, sizeof(text));
+        OPS->connection_counts(p.connection, &counts);
         if (OPS->write(p.connection, &t, NULL) != -ENOTCONN ||
-            OPS->progress(p.connection) != -ENOTCONN)
+            OPS->progress(p.connection) != -ENOTCONN || strncmp(text, "tcp 127.0.0.1", 13) != 0)
             _exit(1);
         OPS->connection_close(p.connection);
         OPS->free(btl, &p.heap);
         OPS->close(btl);
         _exit(0);
     }
+    pthread_mutex_unlock(&p.connection->lock);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     h = head(TCP_FLUSH, 0, NULL, 0); /* the parent's still works */

@@ -227,22 +227,28 @@ void tcp_connection_close(struct btl_connection *c)
     tcp_connection_free(c);
 }
 
-/* ---- properties ---- */
+/* ---- properties: also in the child of a fork, where a thread that is gone may have the lock ---- */
 
 void tcp_connection_describe(struct btl_connection *c, char *text, size_t text_bytes)
 {
     char here[TCP_ADDRESS_TEXT], there[TCP_ADDRESS_TEXT] = "an address not received yet";
 
     greeting_print(&c->btl->name, here, sizeof(here));
-    pthread_mutex_lock(&c->lock);
+    if (!c->btl->forked)
+        pthread_mutex_lock(&c->lock);
     if (c->named)
         greeting_print(&c->name, there, sizeof(there));
-    pthread_mutex_unlock(&c->lock);
+    if (!c->btl->forked)
+        pthread_mutex_unlock(&c->lock);
     snprintf(text, text_bytes, "tcp %s to %s", here, there);
 }
 
 void tcp_connection_counts(struct btl_connection *c, struct btl_counts *counts)
 {
+    if (c->btl->forked) {
+        *counts = (struct btl_counts){0};
+        return;
+    }
     pthread_mutex_lock(&c->lock);
     *counts = c->counts;
     pthread_mutex_unlock(&c->lock);
