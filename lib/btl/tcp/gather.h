@@ -4,8 +4,9 @@
  *
  * A sendmsg(2) costs more than everything else of a short write. So when several writes have
  * followed each other at once, further ones stay in the queue until there are GATHER_BYTES. What
- * stays is sent by the next call of progress, on any connection, or by the service thread
- * GATHER_US later. A write after a pause is sent at once.
+ * stays is sent by a following call of progress, on any connection (not by the first one behind a
+ * write, see progress.c), or by the service thread GATHER_US later, rounded up to the milliseconds
+ * that it waits in. A write after a pause is sent at once.
  */
 #ifndef BTL_TCP_GATHER_H
 #define BTL_TCP_GATHER_H
