@@ -26,7 +26,7 @@ program layout
   type(rpipe_neighbor), target :: n
   type(rpipe_end), target :: ends(2)
   integer(c_size_t) :: config(25), neighbor(7)
-  integer :: constants(21)
+  integer :: constants(22)
   integer(c_size_t) :: row
   integer :: failures
 
