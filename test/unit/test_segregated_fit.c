@@ -226,6 +226,56 @@ static void descriptors_of_waiting_blocks_are_used(void **state)
     heap_destroy(h);
 }
 
+static void an_allocation_merges_what_waits_where_it_needs_a_descriptor(void **state)
+{
+    struct heap *h = heap_of_units(100, 3); /* 7 descriptors */
+    struct rdesc *kept = take(h, 1);
+
+    (void)state;
+    for (unsigned units = 1; units <= 5; units++)
+        give(h, take(h, units + 1));
+    assert_int_equal(h->segregated->waiting, 5);
+    assert_null(h->pool.free);
+    give(h, take(h, 10));
+    assert_int_equal(h->segregated->waiting, 1);
+    assert_sound(h);
+    give(h, kept);
+    heap_destroy(h);
+}
+
+static void the_smallest_class_that_suffices_is_taken(void **state)
+{
+    static const unsigned units[] = {300, 40, 70};
+    struct heap *h = heap_of_units(500, 100);
+    struct rdesc *d[3], *between[4], *found;
+    uint64_t offset[3];
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        d[i] = take(h, units[i]);
+        offset[i] = d[i]->offset;
+        between[i] = take(h, 1);
+    }
+    between[3] = take(h, 500 - 300 - 40 - 70 - 3);
+    for (unsigned i = 0; i < 3; i++)
+        give(h, d[i]);
+    assert_refused(h, 400 * UNIT, -EAGAIN); /* nothing waits any more */
+    found = take(h, 41);
+    assert_int_equal(found->offset, offset[2]);
+    give(h, found);
+    assert_refused(h, 400 * UNIT, -EAGAIN);
+    found = take(h, 33);
+    assert_int_equal(found->offset, offset[1]);
+    give(h, found);
+    assert_refused(h, 400 * UNIT, -EAGAIN);
+    found = take(h, 100);
+    assert_int_equal(found->offset, offset[0]);
+    give(h, found);
+    for (unsigned i = 0; i < 4; i++)
+        give(h, between[i]);
+    heap_destroy(h);
+}
+
 static void shrinking_merges_what_waits_where_it_needs_a_descriptor(void **state)
 {
     struct heap *h = heap_of_units(100, 3); /* 7 descriptors: 3 blocks, 3 free ones, a segment */
@@ -333,6 +383,8 @@ int main(void)
         cmocka_unit_test(segments_of_an_empty_heap_are_all_compared),
         cmocka_unit_test(a_last_unit_that_is_short_is_used),
         cmocka_unit_test(descriptors_of_waiting_blocks_are_used),
+        cmocka_unit_test(an_allocation_merges_what_waits_where_it_needs_a_descriptor),
+        cmocka_unit_test(the_smallest_class_that_suffices_is_taken),
         cmocka_unit_test(shrinking_merges_what_waits_where_it_needs_a_descriptor),
         cmocka_unit_test(a_segment_without_memory_is_refused),
         cmocka_unit_test(a_worn_descriptor_is_replaced),
