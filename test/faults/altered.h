@@ -122,7 +122,8 @@ void time_stop(void);
 int deadline_of_calls(void); /* ms: ALTERED_DEADLINE_MS */
 struct begun {
     double at;
-    int64_t unscheduled_us; /* of this thread, up to then */
+    /* of this thread, up to then: ready to run without a processor, processor time, how often it has slept, and waited for a disk */
+    int64_t unscheduled_us, processor_us, slept, read;
 };
 struct begun time_begin(void);
 /* A call that began then is through. */
