@@ -157,28 +157,33 @@ static int md_blocks(struct md_part *p, int rank, int nranks)
     return 0;
 }
 
-static bool md_resize(void *place, size_t count, size_t bytes)
+/* The memory with another size; without memory for that as it was, and *ok is false. */
+static void *md_resized(void *old, size_t count, size_t bytes, bool *ok)
 {
-    void *old, *mem;
+    void *mem = realloc(old, (count > 0 ? count : 1) * bytes);
 
-    memcpy(&old, place, sizeof(old));
-    mem = realloc(old, (count > 0 ? count : 1) * bytes);
     if (mem != NULL)
-        memcpy(place, &mem, sizeof(mem));
-    return mem != NULL;
+        return mem;
+    *ok = false;
+    return old;
 }
 
 /* Memory for so many atoms. 0 or -ENOMEM. */
 static int md_reserve(struct md_part *p, uint32_t atoms)
 {
     size_t n = atoms + atoms / 4 + SPARE;
+    bool ok = true;
 
     if (atoms <= p->room)
         return 0;
-    if (!md_resize(&p->id, n, sizeof(*p->id)) || !md_resize(&p->x, n, 3 * sizeof(*p->x)) ||
-        !md_resize(&p->v, n, 3 * sizeof(*p->v)) || !md_resize(&p->f, n, 3 * sizeof(*p->f)) ||
-        !md_resize(&p->loose, n, sizeof(*p->loose)) || !md_resize(&p->home, n, sizeof(*p->home)) ||
-        !md_resize(&p->order, n, sizeof(*p->order)))
+    p->id = md_resized(p->id, n, sizeof(*p->id), &ok);
+    p->x = md_resized(p->x, n, 3 * sizeof(*p->x), &ok);
+    p->v = md_resized(p->v, n, 3 * sizeof(*p->v), &ok);
+    p->f = md_resized(p->f, n, 3 * sizeof(*p->f), &ok);
+    p->loose = md_resized(p->loose, n, sizeof(*p->loose), &ok);
+    p->home = md_resized(p->home, n, sizeof(*p->home), &ok);
+    p->order = md_resized(p->order, n, sizeof(*p->order), &ok);
+    if (!ok)
         return -ENOMEM;
     p->room = (uint32_t)n;
     return 0;
@@ -368,11 +373,13 @@ size_t md_leave(struct md_part *p, int side, void *mem)
 int md_arrive(struct md_part *p, const void *mem, size_t bytes)
 {
     size_t count = bytes / sizeof(struct md_atom), n = p->leaving_count + count;
+    bool ok = true;
 
     if (bytes % sizeof(struct md_atom) != 0)
         return -EPROTO;
     if (n > p->leaving_room) {
-        if (!md_resize(&p->leaving, 2 * n + SPARE, sizeof(*p->leaving)))
+        p->leaving = md_resized(p->leaving, 2 * n + SPARE, sizeof(*p->leaving), &ok);
+        if (!ok)
             return -ENOMEM;
         p->leaving_room = (uint32_t)(2 * n + SPARE);
     }

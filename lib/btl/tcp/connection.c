@@ -119,23 +119,29 @@ int tcp_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_t 
 
 /* ---- connecting ---- */
 
-/* 0: the address of an end of this backend. It was received from the peer. */
-static int tcp_connection_check(const struct btl_address *address, struct tcp_name *name,
-                                struct error *err)
+/* Whether this, which the peer has sent, is the address of an end of this backend. */
+static bool tcp_connection_check(const struct btl_address *address, struct tcp_name *name,
+                                 struct error *err)
 {
-    if (address->bytes != sizeof(*name))
-        return error_set(err, -EPROTO, "the address of the other end has %u bytes, not %zu",
-                         address->bytes, sizeof(*name));
+    if (address->bytes != sizeof(*name)) {
+        error_note(err, "the address of the other end has %u bytes, not %zu", address->bytes,
+                   sizeof(*name));
+        return false;
+    }
     memcpy(name, address->byte, sizeof(*name));
-    if (name->version != TCP_VERSION)
-        return error_set(err, -EPROTO,
-                         "the other end has version %u of the protocol, this one %u; install the "
-                         "same version at both",
-                         name->version, TCP_VERSION);
+    if (name->version != TCP_VERSION) {
+        error_note(err,
+                   "the other end has version %u of the protocol, this one %u; install the same "
+                   "version at both",
+                   name->version, TCP_VERSION);
+        return false;
+    }
     if ((name->family != 4 && name->family != 6) || name->port == 0 || name->depth == 0 ||
-        name->depth > TCP_DEPTH_MOST || (name->depth & (name->depth - 1)) != 0)
-        return error_set(err, -EPROTO, "the address of the other end is malformed");
-    return 0;
+        name->depth > TCP_DEPTH_MOST || (name->depth & (name->depth - 1)) != 0) {
+        error_note(err, "the address of the other end is malformed");
+        return false;
+    }
+    return true;
 }
 
 /* Lock held. */
@@ -174,10 +180,10 @@ int tcp_connection_connect(struct btl_connection *c, const struct btl_address *a
     struct tcp_name name;
     int rc = tcp_check_fork(btl, err);
 
-    if (rc == 0)
-        rc = tcp_connection_check(address, &name, err);
     if (rc != 0)
         return rc;
+    if (!tcp_connection_check(address, &name, err))
+        return -EPROTO;
     pthread_mutex_lock(&btl->lock);
     pthread_mutex_lock(&c->lock);
     rc = tcp_error_of(c);

@@ -25,7 +25,7 @@ void listener_close(struct btl *btl);
 /* A process has dialed. */
 void listener_accept(struct btl *btl);
 /* An arrival has sent something. */
-void listener_arrival_ready(struct btl *btl, struct tcp_arrival *arrival);
+void listener_arrival_ready(struct btl *btl, struct tcp_arrival *g);
 /*
  * Closes arrivals whose time has come, and listens again after a lack of descriptors. True: the
  * timer has to call again.
