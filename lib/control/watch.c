@@ -59,25 +59,46 @@ static int watch_signal_once(struct watched *w)
     return 0;
 }
 
+/* Lock held. NULL: there is none, and no memory for one. */
+static struct watched *watch_find_or_make(void (*ready)(void *), void *arg)
+{
+    struct watched *w = watch_find(ready, arg);
+
+    if (w != NULL)
+        return w;
+    w = calloc(1, sizeof(*w));
+    if (w == NULL)
+        return NULL;
+    w->watch = WATCH_BACKEND;
+    w->fd = -1;
+    w->ready = ready;
+    w->arg = arg;
+    list_append(&watch_list, &w->link);
+    return w;
+}
+
+int control_watch_reserve(void (*ready)(void *arg), void *arg)
+{
+    struct watched *w;
+
+    pthread_mutex_lock(&watch_lock);
+    w = watch_find_or_make(ready, arg);
+    pthread_mutex_unlock(&watch_lock);
+    return w != NULL ? 0 : -ENOMEM;
+}
+
 int control_watch(int fd, int64_t delay_us, void (*ready)(void *arg), void *arg)
 {
     struct watched *w;
     int rc = 0;
 
     pthread_mutex_lock(&watch_lock);
-    w = watch_find(ready, arg);
+    w = watch_find_or_make(ready, arg);
     if (w == NULL) {
-        w = calloc(1, sizeof(*w));
-        if (w == NULL) {
-            pthread_mutex_unlock(&watch_lock);
-            return -ENOMEM;
-        }
-        w->watch = WATCH_BACKEND;
-        w->fd = fd;
-        w->ready = ready;
-        w->arg = arg;
-        list_append(&watch_list, &w->link);
-    } else if (w->fd != fd) {
+        pthread_mutex_unlock(&watch_lock);
+        return -ENOMEM;
+    }
+    if (w->fd != fd) {
         if (w->added)
             (void)epoll_ctl(control.epoll, EPOLL_CTL_DEL, w->fd, NULL);
         w->added = false;

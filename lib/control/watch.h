@@ -19,6 +19,8 @@
  * takes.
  */
 int control_watch(int fd, int64_t delay_us, void (*ready)(void *arg), void *arg);
+/* Makes (ready, arg) known, so that to watch a time does not fail for lack of memory. 0 or -ENOMEM. */
+int control_watch_reserve(void (*ready)(void *arg), void *arg);
 void control_unwatch(void (*ready)(void *arg), void *arg);
 
 /* Service thread: an event of epoll; when the next one is due, or NO_TIME; what is due, and the

@@ -30,6 +30,7 @@ extern const struct message_handler close_message_handler;
 
 /* ---- deferred_close.c ---- */
 
+int deferred_close_start(void);                            /* rinit: 0 or -ENOMEM */
 void deferred_close_begin(struct rch *ch, uint64_t final); /* closes it; the message follows */
 void deferred_close_finish(int64_t deadline);              /* rexit: waits for all */
 

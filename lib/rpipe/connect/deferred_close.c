@@ -58,6 +58,9 @@ static void deferred_close_poll(void *unused)
     rendezvous_unlock();
 }
 
+/* Later no memory is needed: an end that could not be polled would stay until the deadline of rexit. */
+int deferred_close_start(void) { return control_watch_reserve(deferred_close_poll, NULL); }
+
 void deferred_close_begin(struct rch *ch, uint64_t final)
 {
     bool failed = (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_FAILED) != 0;

@@ -71,6 +71,8 @@ static void path_monitor_poll(void *unused)
         (void)control_watch(-1, again / 1000 + 1, path_monitor_poll, unused);
 }
 
+int path_monitor_start(void) { return control_watch_reserve(path_monitor_poll, NULL); }
+
 void path_monitor_failed(void)
 {
     if (job_is_open()) /* rexit closes all connections */

@@ -114,6 +114,7 @@ bool remote_locate(struct rch *ch, uint64_t offset, uint64_t bytes, struct btl_t
 bool remote_releases_post(struct rch *ch);
 
 /* ---- path_monitor.c ---- */
+int path_monitor_start(void);   /* rinit: 0 or -ENOMEM */
 void path_monitor_failed(void); /* a connection has failed; any thread */
 void path_monitor_stop(void);   /* rexit */
 

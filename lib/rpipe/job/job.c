@@ -192,6 +192,14 @@ static void rpipe_job_log_choices(int rank, int size)
             "byzantine rank of this host can end this process by SIGBUS (rmalloc(7), CAVEATS)");
 }
 
+/* What needs memory once, so that it does not when memory is short. */
+static int rpipe_job_reserve(struct error *err)
+{
+    return deferred_close_start() == 0 && path_monitor_start() == 0
+               ? 0
+               : error_set(err, -ENOMEM, "no memory for what the service thread watches");
+}
+
 static int rpipe_job_open_layers(int *rank, int *size, struct error *err)
 {
     char label[PUBLISHED_JOB_BYTES];
@@ -222,10 +230,13 @@ static int rpipe_job_open_layers(int *rank, int *size, struct error *err)
     };
     ends_start();
     rpipe_job_register_messages();
-    rc = btl_start(&rpipe_job_host);
+    rc = rpipe_job_reserve(err);
+    if (rc == 0)
+        rc = btl_start(&rpipe_job_host);
     if (rc == 0)
         rc = control_start(&rpipe_job_hooks, deadline, err);
     if (rc != 0) {
+        watch_forget();
         job_close();
         if (received_fds_stop(deadline_in_ms(JOIN_MS)) != 0)
             module_pin(); /* their code */
