@@ -184,7 +184,7 @@ static void all_were_noted(uint64_t messages)
 
 /* ---- credits, and a bounded number of handlers: rank 0 requests, rank 1 does nothing until a message arrives ---- */
 
-/* Without waiting for a credit. Over a network a writer knows after a while only which slots are free again. */
+/* Without waiting for a credit. Over a network it takes a while until the writer has the credits of slots that are free again. */
 static int flood_one(uint64_t i, ram_request_t *r)
 {
     int rc, tries;
