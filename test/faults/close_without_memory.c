@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * close_without_memory.c: an end over the (simulated) network is closed with a deadline of 0 while its messages are in flight, and every call that
+ * close_without_memory.c: an end over the (simulated) network is closed at once while its messages are in flight, and every call that
  * asks the system for something fails. The service thread posts the close message when they are complete all the same: the reader gets all
  * messages and R_EOF, and rexit does not wait for its deadline.
  */
@@ -57,7 +57,7 @@ static void close_without_memory(rpipe_op_t op)
     CHECK(w, rwait(w) == 0);
     CHECK(r, rwait(r) == 0);
     write_some(w);
-    CHECK(w, rset_timeout(w, 0) == 0);
+    CHECK(w, rset_timeout(w, R_AT_ONCE) == 0);
     failing_arm((struct place){1, INT64_MAX});
     CHECK(NULL, rclose(w) == 0);
     printf("%lld calls\n", (long long)failing_disarm());
