@@ -60,7 +60,7 @@ struct class_set {
 
 static_assert(CLASS_WORDS <= 32, "one word has a bit for each word");
 
-/* The bit of a class's word in `words`. & 31 costs nothing, and analyzers have no bound of a class. */
+/* The bit of a class's word in `words`. & 31 costs nothing; static analyzers find no bound of `c`. */
 static inline uint32_t class_set_word(uint32_t c) { return 1u << (c / 64 & 31); }
 
 static inline void class_set_add(struct class_set *set, uint32_t c)

@@ -13,6 +13,7 @@ fault_tests = \
 	test/faults/byzantine \
 	test/faults/altered \
 	test/faults/given_back \
+	test/faults/close_without_memory \
 	test/faults/kept_handshakes \
 	test/faults/leaks \
 	test/faults/passed_descriptors \
@@ -130,6 +131,8 @@ test_faults_plugin_la_LIBADD = $(public)
 test_faults_plugins_LDADD =
 EXTRA_test_faults_plugins_DEPENDENCIES = test/faults/plugin.la
 test_faults_region_peer_stopped_SOURCES = test/faults/region_peer_stopped.c test/lib/job.c
+test_faults_close_without_memory_SOURCES = test/faults/close_without_memory.c test/faults/failing_calls.c test/lib/job.c
+test_faults_close_without_memory_LDFLAGS = -rdynamic
 test_faults_kept_handshakes_SOURCES = test/faults/kept_handshakes.c test/faults/failing_calls.c test/lib/job.c
 test_faults_kept_handshakes_LDFLAGS = -rdynamic
 test_faults_resource_failure_SOURCES = test/faults/resource_failure.c test/faults/failing_calls.c test/lib/job.c
