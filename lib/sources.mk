@@ -243,6 +243,8 @@ rpipe_sources = \
 	lib/rpipe/data/path_remote_credit.h \
 	lib/rpipe/data/path_remote_drain.c \
 	lib/rpipe/data/path_remote_drain.h \
+	lib/rpipe/data/path_remote_eager.c \
+	lib/rpipe/data/path_remote_eager.h \
 	lib/rpipe/data/path_remote_fetch.c \
 	lib/rpipe/data/path_remote_fetch.h \
 	lib/rpipe/data/path_remote_ops.c \

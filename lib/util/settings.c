@@ -52,6 +52,8 @@ static const struct entry {
                    "slots of a notification ring, a power of two"},
     [SET_WATERMARK] = {"RPIPE_WATERMARK", "0.5", REAL, NULL, 0, 1,
                        "share of ring or heap in use at which the writer polls for credits"},
+    [SET_EAGER] = {"RPIPE_EAGER", "16384", NUMBER, NULL, 0, 1L << 30,
+                   "GET over a network: payloads of so many bytes are not fetched; 0: all are"},
     [SET_HUGE_PAGES] = {"RPIPE_HUGE_PAGES", "0", NUMBER, NULL, 0, 1,
                         "1: heaps in huge pages where there are any"},
     [SET_DEBUG] = {"RMALLOC_DEBUG", "0", NUMBER, NULL, 0, 1,

@@ -19,6 +19,7 @@ unit_tests = \
 	test/unit/test_desc \
 	test/unit/test_desc_handles \
 	test/unit/test_neighbors \
+	test/unit/test_eager \
 	test/unit/test_errors \
 	test/unit/test_greeting \
 	test/unit/test_growth \
@@ -128,6 +129,7 @@ test_unit_test_scatter_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_send_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_sizes_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_startup_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_eager_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_errors_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_holding_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_strings_LDADD = $(public) $(CMOCKA_LIBS)
