@@ -71,8 +71,8 @@ static const struct entry {
                         "device of backend ofi, as fi_info names it; empty: that of the control "
                         "network's address"},
     [SET_OFI_ORDER] =
-        {"RPIPE_OFI_ORDER", "auto", CHOICE, "auto|none", 0, 0,
-         "none: backend ofi relies on no order of writes, whatever the provider promises"},
+        {"RPIPE_OFI_ORDER", "auto", CHOICE, "auto|operations|none", 0, 0,
+         "what backend ofi relies on: none: no order of writes; operations: that of whole writes"},
     [SET_RANK] = {"RPIPE_RANK", "-1", NUMBER, NULL, -1, 1000000,
                   "bootstrap tcp: rank of this process"},
     [SET_SIZE] = {"RPIPE_SIZE", "-1", NUMBER, NULL, -1, 1000000,

@@ -126,6 +126,7 @@ mpi_tests = \
 	test/mpi/mp_observe-2+ofi.mpi \
 	test/mpi/mp_observe-3.mpi \
 	test/mpi/mp_pipe-2+ofi.mpi \
+	test/mpi/mp_pipe-2+ofi_operations.mpi \
 	test/mpi/mp_pipe-2+ofi_steps.mpi \
 	test/mpi/mp_pipe-2+tcp.mpi \
 	test/mpi/mp_pipe-2.mpi \
