@@ -65,6 +65,8 @@ lib_liballoc_la_SOURCES = \
 	lib/alloc/index_node.h \
 	lib/alloc/index_pool.c \
 	lib/alloc/index_pool.h \
+	lib/alloc/lowest.c \
+	lib/alloc/lowest.h \
 	lib/alloc/next_fit.c \
 	lib/alloc/next_fit.h \
 	lib/alloc/next_fit_arena.h \

@@ -19,6 +19,7 @@
 
 #include "alloc/desc.h"
 #include "alloc/index_pool.h"
+#include "alloc/lowest.h"
 #include "alloc/size_class.h"
 #include "util/error.h"
 
@@ -93,10 +94,12 @@ struct free_set {
     struct rdesc *unindexed; /* blocks without memory for an entry in an index, linked by .link */
     struct index *index;     /* the indices, by size class */
     uint32_t indices;      /* number of indices: all classes up to the largest segment's, or one */
-    uint32_t indexed;      /* blocks in all indices */
-    struct class_set some; /* the classes whose index is not empty */
+    uint32_t indexed;      /* blocks that are DESC_FREE */
+    struct class_set some; /* the classes whose index or list is not empty */
     struct index_pool nodes;
-    uint64_t random; /* state of the generator */
+    struct lowest *list;      /* best-fit: the lists, by units up to LISTED_UNITS */
+    struct lowest_pool lists; /* their nodes */
+    uint64_t random;          /* state of the generator */
 };
 
 /* How the functions of rvmem.h reach the heap. */
@@ -158,6 +161,12 @@ static inline uint64_t block_bytes(const struct heap *h, const struct rdesc *d)
         return units;
     rest = segment_of(h, d->offset)->end - d->offset;
     return units < rest ? units : rest;
+}
+
+/* Whether the last unit of a block is short. */
+static inline bool block_is_short(const struct heap *h, const struct rdesc *d)
+{
+    return UNLIKELY(h->ragged) && block_bytes(h, d) != (uint64_t)d->units << h->shift;
 }
 
 /* Address of an offset in the segment with this `zero`, or NULL if the range is not mapped here. */

@@ -20,7 +20,8 @@ static inline bool tree_fit_prefers_loose(const struct heap *h, uint32_t units)
     if (h->free.indexed == 0)
         return true;
     if (h->algorithm == RMALLOC_BEST_FIT) /* all others are larger */
-        return class_set_from(&h->free.some, size_class(units)) > size_class(h->free.loose->units);
+        return class_set_from(&h->free.some, listed_class(units)) >
+               listed_class(h->free.loose->units);
     return h->algorithm == RMALLOC_WORST_FIT && /* or smaller */
            class_set_last(&h->free.some) < size_class(h->free.loose->units);
 }
