@@ -47,6 +47,8 @@ lib_libutil_la_SOURCES = \
 	lib/util/thread_id.h
 
 lib_liballoc_la_SOURCES = \
+	lib/alloc/best_fit.c \
+	lib/alloc/best_fit.h \
 	lib/alloc/broken.h \
 	lib/alloc/chunk.h \
 	lib/alloc/desc.c \
@@ -55,6 +57,7 @@ lib_liballoc_la_SOURCES = \
 	lib/alloc/desc_chunk.h \
 	lib/alloc/fit.c \
 	lib/alloc/fit.h \
+	lib/alloc/free_set.c \
 	lib/alloc/free_set.h \
 	lib/alloc/heap.c \
 	lib/alloc/heap.h \

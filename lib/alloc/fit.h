@@ -97,17 +97,9 @@ struct free_set {
     uint32_t indexed;      /* blocks that are DESC_FREE */
     struct class_set some; /* the classes whose index or list is not empty */
     struct index_pool nodes;
-    struct lowest *list;      /* best-fit: the lists, by units up to LISTED_UNITS */
+    struct lowest *list;      /* best-fit: the lists, by listed class */
     struct lowest_pool lists; /* their nodes */
     uint64_t random;          /* state of the generator */
-};
-
-/* How the functions of rvmem.h reach the heap. */
-enum heap_way {
-    HEAP_CHECKED,        /* by heap.c, with a check after each operation */
-    HEAP_NEXT_FIT,       /* by the fast paths of next_fit.h */
-    HEAP_TREE_FIT,       /* by the fast paths of tree_fit.h */
-    HEAP_SEGREGATED_FIT, /* by the fast paths of segregated_fit.h */
 };
 
 struct heap {
@@ -118,6 +110,9 @@ struct heap {
     uint64_t used;      /* other fits: bytes allocated, in whole units */
     uint64_t allocs, frees;
     struct segregated *segregated; /* segregated-fit: its lists */
+    /* rvmem_alloc() and rvmem_free(), by the heuristic: vmem.c. */
+    raddr_t (*vmem_alloc)(struct heap *h, size_t bytes);
+    int (*vmem_free)(struct heap *h, raddr_t d);
     struct desc_pool pool;
     uint64_t round_up; /* bytes of a unit - 1: added to round up, */
     uint64_t whole;    /* and its complement, to mask with */
@@ -129,9 +124,9 @@ struct heap {
     uintptr_t zero;    /* next-fit: of the segment `at` */
     struct free_set free;
     rmalloc_fit_t algorithm;
-    uint8_t way; /* enum heap_way, for vmem.c */
-    bool ragged; /* some segment has a short last unit */
-    int error;   /* of the last allocation that failed */
+    bool ragged;  /* some segment has a short last unit */
+    bool checked; /* rvmem: every invariant is verified after each operation */
+    int error;    /* of the last allocation that failed */
     uint64_t failures;
     uint64_t bytes; /* of all segments */
     uint64_t peak;  /* largest number of bytes allocated so far, in whole units */

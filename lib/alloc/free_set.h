@@ -28,13 +28,13 @@
 
 static FORCE_INLINE bool free_set_is_listed(uint32_t class, fit_t fit)
 {
-    return fit == RMALLOC_BEST_FIT && class <= LISTED_UNITS;
+    return fit == RMALLOC_BEST_FIT && class < LISTED_UNITS;
 }
 
 /* The number of the index of a class that has one. */
 static FORCE_INLINE uint32_t free_set_number(uint32_t class, fit_t fit)
 {
-    return fit == RMALLOC_BEST_FIT ? class - LISTED_UNITS - 1 : class;
+    return fit == RMALLOC_BEST_FIT ? class - LISTED_UNITS : class;
 }
 
 static FORCE_INLINE struct index *free_set_index(const struct heap *h, uint32_t class, fit_t fit)
@@ -48,25 +48,45 @@ static FORCE_INLINE bool free_set_is_apart(const struct heap *h, const struct rd
     return fit == RMALLOC_BEST_FIT && block_is_short(h, d);
 }
 
-/* False: there is no memory. */
-static FORCE_INLINE bool free_set_insert(struct heap *h, struct rdesc *d, fit_t fit)
+/* Inserts a block into an index. False: there is no memory. */
+static FORCE_INLINE bool free_set_insert_indexed(struct heap *h, struct rdesc *d, fit_t fit)
 {
     const uint32_t class = tree_fit_class(d->units, fit);
-    int error = 0;
 
-    if (!free_set_is_apart(h, d, fit)) {
-        if (free_set_is_listed(class, fit))
-            error = lowest_insert(&h->free.list[class], &h->free.lists, d->offset >> h->shift, d);
-        else
-            error = index_insert(free_set_index(h, class, fit), &h->free.nodes,
-                                 tree_fit_key(h, d, fit), d);
-        if (UNLIKELY(error != 0))
-            return false;
-        class_set_add(&h->free.some, class);
-    }
+    if (UNLIKELY(index_insert(free_set_index(h, class, fit), &h->free.nodes,
+                              tree_fit_key(h, d, fit), d) != 0))
+        return false;
+    class_set_add(&h->free.some, class);
     h->free.indexed++;
     desc_set_state(d, DESC_FREE);
     return true;
+}
+
+/* Best-fit: inserts a block into the list of its size. False: there is no memory. */
+static FORCE_INLINE bool free_set_insert_listed(struct heap *h, struct rdesc *d)
+{
+    const uint32_t class = (d->units - 1) % LISTED_UNITS;
+
+    if (UNLIKELY(lowest_insert(&h->free.list[class], &h->free.lists, d->offset >> h->shift, d) !=
+                 0))
+        return false;
+    class_set_add(&h->free.some, class);
+    h->free.indexed++;
+    desc_set_state(d, DESC_FREE);
+    return true;
+}
+
+/* Best-fit: free_set_insert() of a block that may have no list, free_set_remove() in any state. */
+bool free_set_insert_any(struct heap *h, struct rdesc *d) NOINLINE;
+void free_set_remove_any(struct heap *h, struct rdesc *d) NOINLINE;
+
+/* False: there is no memory. */
+static FORCE_INLINE bool free_set_insert(struct heap *h, struct rdesc *d, fit_t fit)
+{
+    if (fit != RMALLOC_BEST_FIT)
+        return free_set_insert_indexed(h, d, fit);
+    return LIKELY(d->units <= LISTED_UNITS && !h->ragged) ? free_set_insert_listed(h, d)
+                                                          : free_set_insert_any(h, d);
 }
 
 /* Removes a block from its index, in which it is at `place`. */
@@ -81,9 +101,10 @@ static FORCE_INLINE void free_set_take(struct heap *h, uint32_t class,
     h->free.indexed--;
 }
 
-/* Removes a block from the list of its size. */
-static FORCE_INLINE void free_set_take_listed(struct heap *h, uint32_t class, struct rdesc *d)
+/* Removes a block from the list of so many units. */
+static FORCE_INLINE void free_set_take_listed(struct heap *h, uint32_t units, struct rdesc *d)
 {
+    const uint32_t class = (units - 1) % LISTED_UNITS;
     struct lowest *list = &h->free.list[class];
 
     lowest_remove(list, &h->free.lists, d);
@@ -133,27 +154,36 @@ static FORCE_INLINE void free_set_make_loose(struct heap *h, struct rdesc *d, fi
     h->free.loose = d;
 }
 
-/* Removes a block from the set before it changes or is allocated. */
-static FORCE_INLINE void free_set_remove(struct heap *h, struct rdesc *d, fit_t fit)
+/* free_set_remove() of a block that is neither loose nor listed. */
+static FORCE_INLINE void free_set_remove_unlisted(struct heap *h, struct rdesc *d, fit_t fit)
 {
     const uint32_t class = tree_fit_class(d->units, fit);
     struct rdesc **link = &h->free.unindexed;
     struct index_place place;
 
-    if (d == h->free.loose) {
-        h->free.loose = tree_fit_none(h);
-    } else if (UNLIKELY(desc_state(d) != DESC_FREE)) {
+    if (UNLIKELY(desc_state(d) != DESC_FREE)) {
         while (*link != d)
             link = &(*link)->link;
         *link = d->link;
     } else if (free_set_is_apart(h, d, fit)) {
         h->free.indexed--;
-    } else if (free_set_is_listed(class, fit)) {
-        free_set_take_listed(h, class, d);
     } else {
         index_from(free_set_index(h, class, fit), tree_fit_key(h, d, fit), &place);
         free_set_take(h, class, &place, fit);
     }
+}
+
+/* Removes a block from the set before it changes or is allocated. */
+static FORCE_INLINE void free_set_remove(struct heap *h, struct rdesc *d, fit_t fit)
+{
+    if (d == h->free.loose)
+        h->free.loose = tree_fit_none(h);
+    else if (fit != RMALLOC_BEST_FIT)
+        free_set_remove_unlisted(h, d, fit);
+    else if (LIKELY(d->units <= LISTED_UNITS && h->free.unindexed == NULL && !h->ragged))
+        free_set_take_listed(h, d->units, d);
+    else
+        free_set_remove_any(h, d);
 }
 
 #endif

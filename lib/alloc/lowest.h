@@ -19,6 +19,7 @@
 #endif
 
 #define LOWEST_SLOT_BITS 3
+#define LOWEST_SLOT ((UINT64_C(1) << LOWEST_SLOT_BITS) - 1)
 #define LOWEST_NONE (UINT64_MAX >> LOWEST_SLOT_BITS) /* place of an entry without a block */
 
 /* A block, or the winner of a subtree. */
@@ -65,7 +66,7 @@ static inline uint64_t lowest_place(const struct lowest_entry *e)
 
 static inline bool lowest_is_empty(const struct lowest *list)
 {
-    return lowest_place(&list->first) == LOWEST_NONE;
+    return list->first.key >= LOWEST_NONE << LOWEST_SLOT_BITS;
 }
 
 void lowest_pool_init(struct lowest_pool *pool);
@@ -79,8 +80,8 @@ typedef bool (*lowest_may_have)(const struct rdesc *block, uint64_t place, const
  * Verifies every invariant: 0, or -EUCLEAN and an error message. Adds its blocks and nodes; more
  * than `most` blocks are an error.
  */
-int lowest_check(const struct lowest *list, lowest_may_have may_have, const void *arg, uint32_t most,
-                 uint32_t *blocks, uint32_t *nodes, struct error *err);
+int lowest_check(const struct lowest *list, lowest_may_have may_have, const void *arg,
+                 uint32_t most, uint32_t *blocks, uint32_t *nodes, struct error *err);
 /* The same for the pool, of which `nodes` are in lists. */
 int lowest_pool_check(const struct lowest_pool *pool, uint32_t nodes, struct error *err);
 

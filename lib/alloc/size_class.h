@@ -51,13 +51,13 @@ static inline uint32_t fine_class_least(uint32_t c)
     return (c - (octave << 4)) << octave;
 }
 
-#define LISTED_UNITS 64u /* the last listed class that has one size, and is that size */
+/* The listed classes that have one size: class 0 has 1 unit, so that all of them are one word of a set. */
+#define LISTED_UNITS 64u
 
 static inline uint32_t listed_class(uint32_t units)
 {
-    return units <= LISTED_UNITS
-               ? units
-               : LISTED_UNITS + 1 + size_class(units) - size_class(LISTED_UNITS + 1);
+    return units <= LISTED_UNITS ? units - 1
+                                 : LISTED_UNITS + size_class(units) - size_class(LISTED_UNITS + 1);
 }
 
 #define CLASS_WORDS ((FINE_CLASSES + 63) / 64)

@@ -104,9 +104,9 @@ static FORCE_INLINE struct rdesc *tree_fit_find_best(const struct heap *h, struc
     struct rdesc *d;
 
     s->class = class_set_from(&h->free.some, listed_class(s->units));
-    if (LIKELY(s->class <= LISTED_UNITS)) {
+    if (LIKELY(s->class < LISTED_UNITS)) {
         first = &h->free.list[s->class].first;
-        s->key = (uint64_t)s->class << 32 | lowest_place(first);
+        s->key = ((uint64_t)s->class + 1) << 32 | lowest_place(first);
         d = first->block;
     } else {
         d = tree_fit_find_best_indexed(h, s);
@@ -159,7 +159,7 @@ static FORCE_INLINE void tree_fit_take_found(struct heap *h, const struct search
                                              struct rdesc *d, fit_t fit)
 {
     if (free_set_is_listed(s->class, fit))
-        free_set_take_listed(h, s->class, d);
+        free_set_take_listed(h, s->class + 1, d);
     else if (fit == RMALLOC_BEST_FIT && s->class == SIZE_CLASS_NONE)
         h->free.indexed--;
     else
@@ -359,11 +359,11 @@ static void tree_fit_tree_close(struct heap *h)
 /* Best-fit: the lists. */
 static int tree_fit_make_lists(struct heap *h)
 {
-    h->free.list = malloc((LISTED_UNITS + 1) * sizeof(*h->free.list));
+    h->free.list = malloc(LISTED_UNITS * sizeof(*h->free.list));
     if (h->free.list == NULL)
         return -ENOMEM;
-    for (uint32_t units = 0; units <= LISTED_UNITS; units++)
-        lowest_init(&h->free.list[units]);
+    for (uint32_t c = 0; c < LISTED_UNITS; c++)
+        lowest_init(&h->free.list[c]);
     return 0;
 }
 
@@ -435,7 +435,7 @@ static FORCE_INLINE uint32_t tree_fit_most_units(const struct heap *h, fit_t fit
         if (fit == RMALLOC_FIRST_FIT)
             units = index_largest(&h->free.index[0], &h->free.nodes);
         else if (free_set_is_listed(class, fit))
-            units = class;
+            units = class + 1;
         else if (fit == RMALLOC_WORST_FIT
                      ? index_from(free_set_index(h, class, fit), 0, &place)
                      : index_below(free_set_index(h, class, fit), INDEX_KEY_MOST, &place))

@@ -54,7 +54,7 @@ void tree_fit_stats(const struct heap *h, rvmem_stats_t *stats)
         stats->blocks_free++;
     stats->metadata += h->free.nodes.made + h->free.indices * sizeof(struct index);
     if (h->free.list != NULL)
-        stats->metadata += h->free.lists.made + (LISTED_UNITS + 1) * sizeof(struct lowest);
+        stats->metadata += h->free.lists.made + LISTED_UNITS * sizeof(struct lowest);
 }
 
 /* ---- check ---- */
@@ -166,14 +166,14 @@ static int tree_fit_check_lists(const struct heap *h, uint32_t *listed, struct c
 {
     uint32_t nodes = 0;
 
-    for (uint32_t units = 0; h->free.list != NULL && units <= LISTED_UNITS; units++) {
-        const struct list_of of = {h, units};
+    for (uint32_t c = 0; h->free.list != NULL && c < LISTED_UNITS; c++) {
+        const struct list_of of = {h, c + 1};
 
-        if (lowest_check(&h->free.list[units], tree_fit_check_may_list, &of, h->pool.made, listed,
+        if (lowest_check(&h->free.list[c], tree_fit_check_may_list, &of, h->pool.made, listed,
                          &nodes, err) != 0)
             return -EUCLEAN;
-        if (!lowest_is_empty(&h->free.list[units]))
-            class_set_add(some, units);
+        if (!lowest_is_empty(&h->free.list[c]))
+            class_set_add(some, c);
     }
     return lowest_pool_check(&h->free.lists, nodes, err);
 }
@@ -181,7 +181,7 @@ static int tree_fit_check_lists(const struct heap *h, uint32_t *listed, struct c
 static int tree_fit_check_indices(const struct heap *h, const struct totals *t, struct error *err)
 {
     uint32_t nodes[2] = {0, 0}, indexed = t->apart, loose = h->free.loose->units > 0;
-    const uint32_t lists = h->algorithm == RMALLOC_BEST_FIT ? LISTED_UNITS + 1 : 0;
+    const uint32_t lists = h->algorithm == RMALLOC_BEST_FIT ? LISTED_UNITS : 0;
     struct class_set some = {.words = 0};
 
     for (uint32_t c = 0; c < h->free.indices; c++) {

@@ -63,7 +63,8 @@ static void assert_sound(void)
     for (uint32_t i = 0; i < LISTS; i++) {
         uint32_t found = 0;
 
-        if (lowest_check(&list[i], may_have, NULL, BLOCKS + LOWEST_FANOUT, &found, &nodes, &err) != 0)
+        if (lowest_check(&list[i], may_have, NULL, BLOCKS + LOWEST_FANOUT, &found, &nodes, &err) !=
+            0)
             fail_msg("list %u: %s", i, err.text);
         assert_int_equal(found, count[i]);
     }

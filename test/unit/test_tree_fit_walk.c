@@ -198,7 +198,7 @@ static void assert_sees_damage_of_an_index(struct heap *h, rmalloc_fit_t fit, st
 /* Of the list that `b` is in, alone. */
 static void assert_sees_damage_of_a_list(struct heap *h, struct rdesc *b)
 {
-    struct lowest *list = &h->free.list[b->units];
+    struct lowest *list = &h->free.list[listed_class(b->units)];
     struct lowest_entry *entry = b->entry;
 
     DAMAGE(b->units, 3, "");
