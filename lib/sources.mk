@@ -14,6 +14,9 @@ lib_libutil_la_SOURCES = \
 	lib/util/error.c \
 	lib/util/error.h \
 	lib/util/failpoint.h \
+	lib/util/float16.h \
+	lib/util/fold.c \
+	lib/util/fold.h \
 	lib/util/fork_fds.c \
 	lib/util/fork_fds.h \
 	lib/util/hash.c \
@@ -47,6 +50,8 @@ lib_libutil_la_SOURCES = \
 	lib/util/thread_id.h
 
 lib_liballoc_la_SOURCES = \
+	lib/alloc/best_fit.c \
+	lib/alloc/best_fit.h \
 	lib/alloc/broken.h \
 	lib/alloc/chunk.h \
 	lib/alloc/desc.c \
@@ -55,6 +60,7 @@ lib_liballoc_la_SOURCES = \
 	lib/alloc/desc_chunk.h \
 	lib/alloc/fit.c \
 	lib/alloc/fit.h \
+	lib/alloc/free_set.c \
 	lib/alloc/free_set.h \
 	lib/alloc/heap.c \
 	lib/alloc/heap.h \
@@ -65,6 +71,8 @@ lib_liballoc_la_SOURCES = \
 	lib/alloc/index_node.h \
 	lib/alloc/index_pool.c \
 	lib/alloc/index_pool.h \
+	lib/alloc/lowest.c \
+	lib/alloc/lowest.h \
 	lib/alloc/next_fit.c \
 	lib/alloc/next_fit.h \
 	lib/alloc/next_fit_arena.h \

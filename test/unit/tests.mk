@@ -22,6 +22,7 @@ unit_tests = \
 	test/unit/test_eager \
 	test/unit/test_errors \
 	test/unit/test_greeting \
+	test/unit/test_fold \
 	test/unit/test_growth \
 	test/unit/test_hash \
 	test/unit/test_heap \
@@ -37,6 +38,8 @@ unit_tests = \
 	test/unit/test_index_deep \
 	test/unit/test_init \
 	test/unit/test_job \
+	test/unit/test_lowest \
+	test/unit/test_lowest_deep \
 	test/unit/test_overcommit \
 	test/unit/test_path_failure \
 	test/unit/test_modes \
@@ -98,6 +101,9 @@ endif
 test_unit_test_index_deep_SOURCES = test/unit/test_index.c \
 	lib/alloc/index.c lib/alloc/index_check.c lib/alloc/index_pool.c
 test_unit_test_index_deep_CPPFLAGS = $(AM_CPPFLAGS) -DINDEX_FANOUT=4
+# likewise of lists
+test_unit_test_lowest_deep_SOURCES = test/unit/test_lowest.c lib/alloc/lowest.c
+test_unit_test_lowest_deep_CPPFLAGS = $(AM_CPPFLAGS) -DLOWEST_FANOUT=3u
 # these are written against the manual, and see the public interface alone
 test_unit_test_am_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_am_context_LDADD = $(public) $(CMOCKA_LIBS)
@@ -133,6 +139,7 @@ test_unit_test_eager_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_errors_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_holding_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_strings_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_fold_LDADD = lib/libutil.la $(CMOCKA_LIBS) -lm
 test_unit_test_received_fd_LDADD = lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_segment_SOURCES = test/unit/test_segment.c lib/btl/shm/segment.c
 test_unit_test_segment_CPPFLAGS = $(AM_CPPFLAGS)
@@ -151,13 +158,14 @@ test_unit_test_control_unauthenticated_SOURCES = test/unit/test_control_unauthen
 test_unit_test_greeting_SOURCES = test/unit/test_greeting.c test/lib/job.c
 test_unit_test_job_SOURCES = test/unit/test_job.c test/lib/job.c
 
-# The allocator beside a model. "deep": with 4 keys to a node, so that few blocks make deep trees.
+# The allocator beside a model. "deep": with 4 or 3 keys to a node, so that few blocks make deep trees.
 heap_model = test/unit/heap_model.c test/unit/heap_model.h test/unit/heap_twins.c
 test_unit_test_heap_exhaustive_SOURCES = test/unit/test_heap_exhaustive.c $(heap_model)
 test_unit_test_heap_model_SOURCES = test/unit/test_heap_model.c $(heap_model)
 test_unit_test_heap_model_LDADD = $(LDADD) -lm
 test_unit_test_heap_model_deep_SOURCES = test/unit/test_heap_model.c $(heap_model) $(lib_liballoc_la_SOURCES)
-test_unit_test_heap_model_deep_CPPFLAGS = $(AM_CPPFLAGS) -DINDEX_FANOUT=4 -DCHUNKS_OF_THE_LIBRARY
+test_unit_test_heap_model_deep_CPPFLAGS = $(AM_CPPFLAGS) -DINDEX_FANOUT=4 -DLOWEST_FANOUT=3u \
+	-DCHUNKS_OF_THE_LIBRARY
 test_unit_test_heap_model_deep_LDADD = lib/libutil.la $(CMOCKA_LIBS) -lm
 
 # The backends that test_backend_choice chooses from: one module under three names. -rpath: a module is made only for what is installed.
