@@ -205,7 +205,7 @@ static void test_the_writer_closes_first(void **state)
     }
 }
 
-/* Payloads are under way to memory of an end that has closed: it stays until the writer has closed, too. */
+/* Payloads are in flight to memory of an end that has closed: it stays until the writer has closed, too. */
 static void test_the_reader_closes_first(void **state)
 {
     (void)state;
