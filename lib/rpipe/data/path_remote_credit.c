@@ -94,18 +94,22 @@ static uint64_t remote_credit_seen(const struct rch *ch)
     return ch->w.slots.limit + ch->w.blocks.returned;
 }
 
-/* The time that the reader takes for half of what is outstanding, estimated from the last two refreshes. */
+/*
+ * The time that the reader takes for a quarter of what is outstanding, estimated from the last two refreshes. The time that the last one
+ * took is left out: a fast reader has nothing to read meanwhile, and waits that count it would make each other longer.
+ */
 static void remote_credit_pace(struct rch *ch, uint64_t moved)
 {
     uint64_t sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed),
              out = sent - credit_slots_read(ch) + (ch->w.blocks.sent - ch->w.blocks.returned);
     struct remote_credits *c = &ch->remote->credits;
-    int64_t backoff = 0, most = moved == 0 ? BACKOFF_MOST_NS : PACE_MOST_NS;
+    int64_t backoff = 0, most = moved == 0 ? BACKOFF_MOST_NS : PACE_MOST_NS,
+            taken = clock_now() - c->posted, interval = c->posted - c->previous;
 
     if (moved == 0)
         backoff = c->backoff == 0 ? BACKOFF_FIRST_NS : c->backoff * 2;
-    else if (c->previous != 0)
-        backoff = (int64_t)((uint64_t)(c->posted - c->previous) / moved * (out / 2));
+    else if (c->previous != 0 && interval > taken)
+        backoff = (int64_t)((uint64_t)(interval - taken) / moved * (out / 4));
     c->backoff = backoff < most ? backoff : most;
     c->not_before = c->posted + c->backoff;
     c->previous = c->posted;
