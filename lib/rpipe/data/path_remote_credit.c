@@ -6,7 +6,7 @@
  * the rules of credit.h.
  *
  * When to refresh. At the watermark, once: the answer is there before it is needed. When no slot or no memory is left, at once, and
- * then not before the reader may have come half the way: each refresh is a READ, and a blocked writer gains nothing from more than one
+ * then not before the reader may have come a quarter of the way: each refresh is a READ, and a blocked writer gains nothing from more than one
  * for many messages as long as the reader still has some to read.
  */
 #include "rpipe/data/path_remote_credit.h"
@@ -27,7 +27,7 @@
 #define SLOTS_PER_SLACK 16
 #define BACKOFF_FIRST_NS 1000
 #define BACKOFF_MOST_NS (200 * 1000)
-/* Large messages: half of what is outstanding takes longer than any back-off sleep. */
+/* Large messages: a quarter of what is outstanding takes longer than any back-off sleep. */
 #define PACE_MOST_NS NS_PER_MS
 
 static int remote_credit_get(struct rch *ch, size_t from, size_t bytes)
