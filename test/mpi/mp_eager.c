@@ -7,7 +7,8 @@
 #include "test/lib/mp_check.h"
 #include <rpipe.h>
 
-enum { LIMIT = 16384, HEAP = 192 * 1024, AHEAD = 4, HELD = 3 };
+enum { LIMIT = 16384, HEAP = 320 * 1024, AHEAD = 4, HELD = 3 };
+/* HEAP: at most seven messages of 32 KiB are in flight or held, one more is allocated, and one is too long for the end of the heap. */
 static uint64_t messages; /* of each pipe: the argument, or 300 */
 
 struct ends {
