@@ -370,6 +370,28 @@ lib_libam_la_SOURCES = \
 	lib/am/wire.h
 lib_libam_la_CPPFLAGS = $(AM_CPPFLAGS) $(long_names)
 
+# plans of collective operations, and what simulates them; not yet part of the library
+noinst_LTLIBRARIES += lib/libcoll.la
+lib_libcoll_la_SOURCES = \
+	lib/coll/alg_allreduce.c \
+	lib/coll/alg_barrier.c \
+	lib/coll/alg_bcast.c \
+	lib/coll/alg_halving.c \
+	lib/coll/alg_halving.h \
+	lib/coll/alg_reduce.c \
+	lib/coll/build.c \
+	lib/coll/build.h \
+	lib/coll/coll.h \
+	lib/coll/graph.c \
+	lib/coll/graph.h \
+	lib/coll/graph_check.c \
+	lib/coll/graph_dump.c \
+	lib/coll/graph_dump.h \
+	lib/coll/part.c \
+	lib/coll/shape.c \
+	lib/coll/shape.h \
+	lib/coll/value.c
+
 # ---- the library ----
 
 # from the top down, as a linker needs archives

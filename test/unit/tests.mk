@@ -10,6 +10,8 @@ unit_tests = \
 	test/unit/test_cells \
 	test/unit/test_check \
 	test/unit/test_close_exit \
+	test/unit/test_coll_graph \
+	test/unit/test_coll_plans \
 	test/unit/test_collective \
 	test/unit/test_config \
 	test/unit/test_connection \
@@ -97,6 +99,12 @@ endif
 test_unit_test_index_deep_SOURCES = test/unit/test_index.c \
 	lib/alloc/index.c lib/alloc/index_check.c lib/alloc/index_pool.c
 test_unit_test_index_deep_CPPFLAGS = $(AM_CPPFLAGS) -DINDEX_FANOUT=4
+test_unit_test_coll_plans_SOURCES = test/unit/test_coll_plans.c test/unit/coll_case.c test/unit/coll_case.h \
+	test/unit/coll_run.c test/unit/coll_run.h
+test_unit_test_coll_graph_SOURCES = test/unit/test_coll_graph.c test/unit/coll_case.c test/unit/coll_case.h \
+	test/unit/coll_run.c test/unit/coll_run.h
+test_unit_test_coll_graph_LDADD = lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
+test_unit_test_coll_plans_LDADD = lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
 # these are written against the manual, and see the public interface alone
 test_unit_test_am_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_am_context_LDADD = $(public) $(CMOCKA_LIBS)
