@@ -307,8 +307,36 @@ typedef enum {
     RGROUP_UINT32,
     RGROUP_UINT64,
     RGROUP_FLOAT,
-    RGROUP_DOUBLE
+    RGROUP_DOUBLE,
+    RGROUP_INT8,
+    RGROUP_INT16,
+    RGROUP_UINT8,
+    RGROUP_UINT16,
+    RGROUP_FLOAT16,       /* IEEE 754 binary16; computed as float, and rounded */
+    RGROUP_BFLOAT16,      /* the upper half of a float; so is it */
+    RGROUP_COMPLEX_FLOAT, /* real and imaginary part; SUM and PROD only */
+    RGROUP_COMPLEX_DOUBLE,
+    RGROUP_INT32_INDEX, /* struct rgroup_int32_index, and so on; MIN and MAX only */
+    RGROUP_INT64_INDEX,
+    RGROUP_FLOAT_INDEX,
+    RGROUP_DOUBLE_INDEX
 } rgroup_type_t;
+
+/* A value and where it is. Of equal values the one with the lower index is the result. */
+struct rgroup_int32_index {
+    int32_t value, index;
+};
+struct rgroup_int64_index {
+    int64_t value, index;
+};
+struct rgroup_float_index {
+    float value;
+    int32_t index;
+};
+struct rgroup_double_index {
+    double value;
+    int64_t index;
+};
 
 /* into = into (operator) from; must not call functions of the group */
 typedef void (*rgroup_function_t)(void *into, const void *from, size_t bytes, void *argument);

@@ -318,14 +318,20 @@ class group
     }
     template <typename T> static constexpr rgroup_type_t type_of() noexcept
     {
-        static_assert(std::is_arithmetic_v<T> && (sizeof(T) == 4 || sizeof(T) == 8),
-                      "numbers of 32 or 64 bits are combined");
+        static_assert(std::is_arithmetic_v<T> && sizeof(T) <= 8,
+                      "numbers of 8 to 64 bits are combined");
         if constexpr (std::is_floating_point_v<T>)
             return sizeof(T) == 4 ? RGROUP_FLOAT : RGROUP_DOUBLE;
         else if constexpr (std::is_signed_v<T>)
-            return sizeof(T) == 4 ? RGROUP_INT32 : RGROUP_INT64;
+            return sizeof(T) == 1   ? RGROUP_INT8
+                   : sizeof(T) == 2 ? RGROUP_INT16
+                   : sizeof(T) == 4 ? RGROUP_INT32
+                                    : RGROUP_INT64;
         else
-            return sizeof(T) == 4 ? RGROUP_UINT32 : RGROUP_UINT64;
+            return sizeof(T) == 1   ? RGROUP_UINT8
+                   : sizeof(T) == 2 ? RGROUP_UINT16
+                   : sizeof(T) == 4 ? RGROUP_UINT32
+                                    : RGROUP_UINT64;
     }
 
     rgroup_t group_ = nullptr;

@@ -14,6 +14,9 @@ lib_libutil_la_SOURCES = \
 	lib/util/error.c \
 	lib/util/error.h \
 	lib/util/failpoint.h \
+	lib/util/float16.h \
+	lib/util/fold.c \
+	lib/util/fold.h \
 	lib/util/fork_fds.c \
 	lib/util/fork_fds.h \
 	lib/util/hash.c \

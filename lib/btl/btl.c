@@ -32,11 +32,12 @@ static struct entry btl_table[] = {
     {.name = "shm"}, /* BTL_USABLE_SHM and so on are 1 << index */
     {.name = "verbs"},
     {.name = "ofi"},
-    {.name = "tcp"}, /* its suitable() requires that it is named */
+    {.name = "tcp"}, /* the last choice: needs no device */
     {.name = "sim", .by_name_only = true},
 };
 #define ENTRIES (int)(sizeof(btl_table) / sizeof(btl_table[0]))
 #define REASON 256
+#define OFI_NEEDS "RDMA or CXI device and no RPIPE_OFI_PROVIDER, or not the module btl_ofi"
 
 static pthread_mutex_t btl_lock = PTHREAD_MUTEX_INITIALIZER; /* of the table */
 static struct btl_host *btl_host; /* changed, and given to backends, under the lock */
@@ -149,6 +150,8 @@ static int btl_fits(int i, int peer, const struct btl_peer *own, const struct bt
         if (bit == BTL_USABLE_VERBS)
             return error_set(err, -ENOTSUP, "%s no active RDMA port, or not the module btl_verbs",
                              has);
+        if (bit == BTL_USABLE_OFI)
+            return error_set(err, -ENOTSUP, "%s no " OFI_NEEDS, has);
         return error_set(err, -ENOTSUP, "%s not the module btl_%s", has, btl_table[i].name);
     }
     if (bit == BTL_USABLE_SHM) {
@@ -157,13 +160,16 @@ static int btl_fits(int i, int peer, const struct btl_peer *own, const struct bt
         error_note(err, "both ranks are on one host, and descriptors can be passed");
     } else if (bit == BTL_USABLE_VERBS) {
         error_note(err, "no memory can be shared, and both ranks have an active RDMA port");
-    } else if ((own->usable & BTL_USABLE_VERBS) == 0) {
-        error_note(err, "no memory can be shared, and this rank has no active RDMA port");
     } else {
-        error_note(err, "no memory can be shared, and %s",
-                   (other->usable & BTL_USABLE_VERBS) == 0
-                       ? "the other rank has no active RDMA port"
-                       : "verbs cannot be opened");
+        uint32_t better = bit == BTL_USABLE_TCP ? BTL_USABLE_OFI : BTL_USABLE_VERBS;
+        const char *lacks = better == BTL_USABLE_OFI ? OFI_NEEDS : "active RDMA port";
+
+        if ((both & better) != 0)
+            error_note(err, "no memory can be shared, and %s cannot be used",
+                       better == BTL_USABLE_OFI ? "ofi" : "verbs");
+        else
+            error_note(err, "no memory can be shared, and %s rank has no %s",
+                       (own->usable & better) == 0 ? "this" : "the other", lacks);
     }
     return 0;
 }

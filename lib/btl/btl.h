@@ -370,8 +370,8 @@ void btl_stop(void);
 void btl_forked(void);
 /*
  * Chooses the backend for a peer and opens it: the setting RPIPE_BTL, otherwise `wanted` (a name or
- * NULL), otherwise shm if descriptors can be passed, verbs if both ranks can probably use it, ofi;
- * tcp only if it is named. Both ends choose the same without communicating. err has the reason for
+ * NULL), otherwise shm if descriptors can be passed, then the first of verbs, ofi and tcp that the
+ * cards of both ranks list. Both ends choose the same without communicating. err has the reason for
  * the choice, or on -ENOTSUP one reason for each backend.
  */
 int btl_choose(int peer, const char *wanted, const struct btl_ops **ops, struct btl **btl,
@@ -398,10 +398,13 @@ int btl_describe(int index, const char **name, bool *usable, struct error *err);
 #define BTL_USABLE_TCP 8u
 
 /*
- * Bit mask of backends that can probably be used by this rank: the module is installed and, for
- * verbs, an RDMA port of this host is active. Loads no module.
+ * Bit mask of backends that this rank uses without being asked by name: the module is installed;
+ * for verbs, an RDMA port of this host is active; for ofi, this host has an RDMA or CXI device, or
+ * the setting RPIPE_OFI_PROVIDER names a provider. Loads no module.
  */
 uint32_t btl_probe(void);
+/* Whether this directory of /sys/class has an entry. */
+bool btl_device_present(const char *devices);
 /*
  * Whether a port of a device below this directory is active; the kernel's is /sys/class/infiniband.
  */

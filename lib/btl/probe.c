@@ -9,6 +9,7 @@
 #include "btl/btl.h"
 
 #include "util/module.h"
+#include "util/settings.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -17,7 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DEVICES "/sys/class/infiniband"
+#define RDMA_DEVICES "/sys/class/infiniband"
+#define CXI_DEVICES "/sys/class/cxi"
 
 /* The kernel writes "4: ACTIVE". */
 static bool probe_state_is_active(int ports, const char *port)
@@ -75,15 +77,36 @@ bool btl_port_active(const char *devices)
     return active;
 }
 
+bool btl_device_present(const char *devices)
+{
+    DIR *directory = opendir(devices);
+    struct dirent *entry;
+    bool present = false;
+
+    if (directory == NULL)
+        return false;
+    while (!present && (entry = readdir(directory)) != NULL)
+        present = entry->d_name[0] != '.';
+    closedir(directory);
+    return present;
+}
+
+/* Where neither holds, libfabric has providers over sockets alone, and tcp does the same. */
+static bool probe_ofi_is_expected(void)
+{
+    return *setting_text(SET_OFI_PROVIDER) != '\0' || btl_device_present(RDMA_DEVICES) ||
+           btl_device_present(CXI_DEVICES);
+}
+
 uint32_t btl_probe(void)
 {
     uint32_t usable = 0;
 
     if (module_installed("btl_shm"))
         usable |= BTL_USABLE_SHM;
-    if (module_installed("btl_verbs") && btl_port_active(DEVICES))
+    if (module_installed("btl_verbs") && btl_port_active(RDMA_DEVICES))
         usable |= BTL_USABLE_VERBS;
-    if (module_installed("btl_ofi"))
+    if (module_installed("btl_ofi") && probe_ofi_is_expected())
         usable |= BTL_USABLE_OFI;
     if (module_installed("btl_tcp"))
         usable |= BTL_USABLE_TCP;

@@ -24,8 +24,8 @@ static bool mapped(const char *library)
 
 int main(int argc, char **argv)
 {
-    static const char *const libraries[] = {"libfabric", "libibverbs", "librdmacm", "btl_ofi",
-                                            "btl_verbs"};
+    static const char *const libraries[] = {"libfabric", "libibverbs", "librdmacm",
+                                            "btl_ofi",   "btl_verbs",  "btl_tcp"};
     bool there[sizeof(libraries) / sizeof(libraries[0])], at_once;
     struct pipe_transport transport = {0};
     rch_t w, r;

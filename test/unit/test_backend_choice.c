@@ -84,9 +84,21 @@ static void set_backend(const char *name)
     assert_int_equal(settings_load(&err), 0);
 }
 
+static void set_provider(const char *name)
+{
+    struct error err = {""};
+
+    if (name != NULL)
+        setenv("RPIPE_OFI_PROVIDER", name, 1);
+    else
+        unsetenv("RPIPE_OFI_PROVIDER");
+    assert_int_equal(settings_load(&err), 0);
+}
+
 static int reset(void **state)
 {
     (void)state;
+    set_provider(NULL);
     unsetenv("FAKE_BROKEN");
     unsetenv("FAKE_UNSUITABLE");
     set_backend(NULL);
@@ -98,9 +110,11 @@ static int reset(void **state)
 static void test_the_probe_loads_nothing(void **state)
 {
     char path[PATH_MAX];
-    uint32_t usable = btl_probe();
+    uint32_t usable;
 
     (void)state;
+    set_provider("tcp");
+    usable = btl_probe();
     assert_true((usable & SHM) != 0 && (usable & OFI) != 0 && (usable & TCP) != 0);
     snprintf(path, sizeof(path), "%s/btl_ofi.so", directory);
     assert_null(dlopen(path, RTLD_NOW | RTLD_NOLOAD));
@@ -148,9 +162,58 @@ static void test_nothing_fits_is_one_reason_per_backend(void **state)
     assert_string_equal(choice_of(0, NULL, &err), "");
     assert_non_null(strstr(err.text, "shm: rank 1 is in another namespace"));
     assert_non_null(strstr(err.text, "verbs: rank 1 has no active RDMA port"));
-    assert_non_null(strstr(err.text, "ofi: rank 1 has not the module btl_ofi"));
+    assert_non_null(strstr(err.text, "ofi: rank 1 has no RDMA or CXI device"));
+    assert_non_null(strstr(err.text, "tcp: rank 1 has not the module btl_tcp"));
     assert_string_equal(choice_of(1, NULL, &err), "");
     assert_non_null(strstr(err.text, "verbs: this rank has no active RDMA port"));
+    assert_non_null(strstr(err.text, "ofi: this rank has no RDMA or CXI device"));
+}
+
+/* libfabric's providers over sockets have to be named: without a device tcp is left. */
+static void test_without_a_device_ofi_is_on_the_card_only_if_its_provider_is_named(void **state)
+{
+    const bool device =
+        btl_device_present("/sys/class/infiniband") || btl_device_present("/sys/class/cxi");
+
+    (void)state;
+    assert_true(((btl_probe() & OFI) != 0) == device);
+    set_provider("");
+    assert_true(((btl_probe() & OFI) != 0) == device);
+    set_provider("net");
+    assert_true((btl_probe() & OFI) != 0);
+    set_provider(NULL);
+    set_backend("ofi"); /* by its name it is chosen all the same */
+    assert_true(((btl_probe() & OFI) != 0) == device);
+    both_choose("ofi", SHM | TCP, SHM | TCP);
+}
+
+/* The reason is that of the choice: what the better backend lacks, at which of the two ranks. */
+static void test_the_reason_names_what_is_missing_and_where(void **state)
+{
+    static const struct {
+        uint32_t of_0, of_1;
+        const char *broken, *expected, *reason;
+    } cases[] = {
+        {SHM | TCP, ALL, "", "tcp", "this rank has no RDMA or CXI device"},
+        {ALL, SHM | TCP, "", "tcp", "the other rank has no RDMA or CXI device"},
+        {ALL, ALL, "verbs,ofi", "tcp", "ofi cannot be used"},
+        {OFI | TCP, ALL, "", "ofi", "this rank has no active RDMA port"},
+        {ALL, OFI | TCP, "", "ofi", "the other rank has no active RDMA port"},
+        {ALL, ALL, "verbs", "ofi", "verbs cannot be used"},
+        {ALL, ALL, "", "verbs", "both ranks have an active RDMA port"},
+    };
+    struct error err = {""};
+
+    (void)state;
+    passable = false;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        card[0] = (struct btl_peer){cases[i].of_0, false};
+        card[1] = (struct btl_peer){cases[i].of_1, false};
+        setenv("FAKE_BROKEN", cases[i].broken, 1);
+        assert_string_equal(choice_of(0, NULL, &err), cases[i].expected);
+        assert_non_null(strstr(err.text, "no memory can be shared"));
+        assert_non_null(strstr(err.text, cases[i].reason));
+    }
 }
 
 static void test_what_cannot_be_opened_is_passed_over(void **state)
@@ -201,6 +264,7 @@ static void test_what_has_to_be_named_is_not_chosen_by_itself(void **state)
     passable = false;
     setenv("FAKE_UNSUITABLE", "ofi", 1);
     both_choose("verbs", ALL, ALL);
+    both_choose("tcp", ALL & ~VERBS, ALL & ~VERBS);
     both_choose("", SHM | OFI, SHM | OFI);
     assert_string_equal(choice_of(0, NULL, &err), "");
     assert_non_null(strstr(err.text, "ofi: the fake ofi has to be named"));
@@ -214,17 +278,9 @@ static void test_what_has_to_be_named_is_not_chosen_by_itself(void **state)
     btl_stop();
     set_backend("ofi");
     assert_string_equal(choice_of(0, NULL, &err), "ofi");
-    set_backend(NULL);
-    setenv("FAKE_UNSUITABLE", "tcp", 1);
-    both_choose("ofi", OFI | TCP, OFI | TCP);
-    both_choose("", SHM | TCP, SHM | TCP);
-    assert_string_equal(choice_of(0, "tcp", &err), "tcp");
-    unsetenv("FAKE_UNSUITABLE"); /* the last choice, if it may be chosen */
-    both_choose("ofi", OFI | TCP, OFI | TCP);
-    both_choose("tcp", SHM | TCP, SHM | TCP);
 }
 
-/* ---- ports ---- */
+/* ---- devices and ports ---- */
 
 static void write_state(const char *below, const char *port, const char *text)
 {
@@ -253,8 +309,12 @@ static void test_a_port_is_active_or_not(void **state)
     (void)state;
     snprintf(below, sizeof(below), "%s/infiniband", directory);
     assert_false(btl_port_active(below)); /* no such directory */
+    assert_false(btl_device_present(below));
+    assert_int_equal(mkdir(below, 0700), 0);
+    assert_false(btl_device_present(below)); /* the module ib_core without a device */
     write_state(below, "dev0/ports/1", "1: DOWN\n");
     assert_false(btl_port_active(below));
+    assert_true(btl_device_present(below));
     write_state(below, "dev0/ports/2", "5: ACTIVE_DEFER\n");
     assert_false(btl_port_active(below));
     write_state(below, "dev1/ports/1", "");
@@ -303,6 +363,9 @@ int main(void)
         cmocka_unit_test_setup(test_the_same_host_means_shm_and_loads_only_that, reset),
         cmocka_unit_test_setup(test_both_ends_choose_the_same_whatever_each_has, reset),
         cmocka_unit_test_setup(test_nothing_fits_is_one_reason_per_backend, reset),
+        cmocka_unit_test_setup(
+            test_without_a_device_ofi_is_on_the_card_only_if_its_provider_is_named, reset),
+        cmocka_unit_test_setup(test_the_reason_names_what_is_missing_and_where, reset),
         cmocka_unit_test_setup(test_what_cannot_be_opened_is_passed_over, reset),
         cmocka_unit_test_setup(test_a_name_overrides_and_does_not_fall_back, reset),
         cmocka_unit_test_setup(test_what_has_to_be_named_is_not_chosen_by_itself, reset),

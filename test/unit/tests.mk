@@ -23,6 +23,7 @@ unit_tests = \
 	test/unit/test_neighbors \
 	test/unit/test_errors \
 	test/unit/test_greeting \
+	test/unit/test_fold \
 	test/unit/test_growth \
 	test/unit/test_hash \
 	test/unit/test_heap \
@@ -139,6 +140,7 @@ test_unit_test_startup_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_errors_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_holding_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_strings_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_fold_LDADD = lib/libutil.la $(CMOCKA_LIBS) -lm
 test_unit_test_received_fd_LDADD = lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_segment_SOURCES = test/unit/test_segment.c lib/btl/shm/segment.c
 test_unit_test_segment_CPPFLAGS = $(AM_CPPFLAGS)

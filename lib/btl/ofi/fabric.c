@@ -131,27 +131,6 @@ static const char *fabric_instead(void)
     return "RPIPE_OFI_PROVIDER=net";
 }
 
-int fabric_suitable(const struct btl_host *host, struct error *err)
-{
-    const char *domain = host->setting("RPIPE_OFI_DOMAIN"), *instead;
-    struct fi_info *info;
-    int rc = 0;
-
-    if (*host->setting("RPIPE_OFI_PROVIDER") != '\0' ||
-        fabric_choose("", domain, host->address, &info) != 0)
-        return 0; /* it is named; or it cannot be opened, which is reported then */
-    if (fabric_can_crash(info)) {
-        instead = fabric_instead();
-        rc = error_set(err, -ENOTSUP,
-                       "%s of libfabric %u.%u can crash; set %s%sRPIPE_OFI_PROVIDER=tcp where all "
-                       "ranks are trusted, the same for all (rmalloc(7))",
-                       info->fabric_attr->prov_name, FI_MAJOR(fi_version()), FI_MINOR(fi_version()),
-                       instead, *instead != '\0' ? ", or " : "");
-    }
-    fi_freeinfo(info);
-    return rc;
-}
-
 static void fabric_warn(const struct fi_info *info)
 {
     const char *instead = fabric_instead();
@@ -161,6 +140,43 @@ static void fabric_warn(const struct fi_info *info)
         "it is for trusted ranks only%s%s",
         info->fabric_attr->prov_name, FI_MAJOR(fi_version()), FI_MINOR(fi_version()),
         *instead != '\0' ? "; another provider: " : "", instead);
+}
+
+/* ---- providers over sockets ---- */
+
+/*
+ * The host has a device (probe.c), for which libfabric has no provider: the backend tcp does the
+ * same as what it offers instead. A provider has layers, "tcp;ofi_rxm"; the first is the lowest.
+ */
+static bool fabric_is_over_sockets(const struct fi_info *info)
+{
+    static const char *const names[] = {"tcp", "net", "sockets", "udp"};
+    const char *provider = info->fabric_attr->prov_name;
+    size_t length = strcspn(provider, ";");
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strlen(names[i]) == length && strncmp(provider, names[i], length) == 0)
+            return true;
+    return false;
+}
+
+int fabric_suitable(const struct btl_host *host, struct error *err)
+{
+    const char *domain = host->setting("RPIPE_OFI_DOMAIN");
+    struct fi_info *info;
+    int rc = 0;
+
+    if (*host->setting("RPIPE_OFI_PROVIDER") != '\0' ||
+        fabric_choose("", domain, host->address, &info) != 0)
+        return 0; /* it is named; or it cannot be opened, which is reported then */
+    if (fabric_is_over_sockets(info))
+        rc =
+            error_set(err, -ENOTSUP,
+                      "libfabric %u.%u has provider %s here, over sockets, which has to be named: "
+                      "RPIPE_OFI_PROVIDER, the same for all ranks (rmalloc(7))",
+                      FI_MAJOR(fi_version()), FI_MINOR(fi_version()), info->fabric_attr->prov_name);
+    fi_freeinfo(info);
+    return rc;
 }
 
 int fabric_query(struct error *err)
@@ -175,7 +191,8 @@ int fabric_query(struct error *err)
             FI_MAJOR(fi_version()), FI_MINOR(fi_version()), fi_strerror(-rc));
     error_note(err, "libfabric %u.%u, provider %s%s", FI_MAJOR(fi_version()),
                FI_MINOR(fi_version()), info->fabric_attr->prov_name,
-               fabric_can_crash(info) ? ", which has to be named (rmalloc(7), Backends)" : "");
+               fabric_is_over_sockets(info) ? ", which has to be named (rmalloc(7), Backends)"
+                                            : "");
     fi_freeinfo(info);
     return 0;
 }

@@ -89,16 +89,8 @@ static void tcp_detach(struct btl *btl, struct btl_remote *remote)
 
 static int tcp_backend_query(struct error *err)
 {
-    error_note(err, "sockets; pipes use it only where it is named: RPIPE_BTL=tcp");
+    error_note(err, "sockets; between hosts without RDMA");
     return 0;
-}
-
-/* Until it has been in use for longer. */
-static int tcp_backend_suitable(const struct btl_host *host, struct error *err)
-{
-    (void)host;
-    return error_set(err, -ENOTSUP,
-                     "it is new and only used where it is named; RPIPE_BTL=tcp selects it");
 }
 
 static void tcp_init(struct btl *btl, const struct btl_host *host)
@@ -228,7 +220,6 @@ __attribute__((visibility("default"))) const struct btl_ops btl_tcp_ops = {
     .attributes = {.capabilities = BTL_TARGET_PROGRESS | BTL_ATOMICS_COHERENT,
                    .alignment = CACHE_LINE},
     .query = tcp_backend_query,
-    .suitable = tcp_backend_suitable,
     .open = tcp_backend_open,
     .close = tcp_backend_close,
     .forked = tcp_forked,
