@@ -376,12 +376,18 @@ lib_libam_la_CPPFLAGS = $(AM_CPPFLAGS) $(long_names)
 # plans of collective operations, and what simulates them; not yet part of the library
 noinst_LTLIBRARIES += lib/libcoll.la
 lib_libcoll_la_SOURCES = \
+	lib/coll/alg_allgather.c \
 	lib/coll/alg_allreduce.c \
+	lib/coll/alg_alltoall.c \
 	lib/coll/alg_barrier.c \
 	lib/coll/alg_bcast.c \
+	lib/coll/alg_gather.c \
 	lib/coll/alg_halving.c \
 	lib/coll/alg_halving.h \
 	lib/coll/alg_reduce.c \
+	lib/coll/alg_reduce_scatter.c \
+	lib/coll/alg_scan.c \
+	lib/coll/block.c \
 	lib/coll/build.c \
 	lib/coll/build.h \
 	lib/coll/coll.h \
@@ -391,6 +397,7 @@ lib_libcoll_la_SOURCES = \
 	lib/coll/graph_dump.c \
 	lib/coll/graph_dump.h \
 	lib/coll/part.c \
+	lib/coll/plan.c \
 	lib/coll/shape.c \
 	lib/coll/shape.h \
 	lib/coll/value.c

@@ -28,8 +28,6 @@ int alg_allreduce_tree(const struct coll_build *b)
     struct coll_value v = alg_allreduce_value(b);
     int sent;
 
-    if (b->request->order == COLL_FIXED_ORDER && b->radix != 2)
-        return coll_unsupported(b, "radix 2 for a fixed order");
     part_fold_ordered(b, &all, b->radix, 0, &v);
     sent = v.last;
     part_spread(b, &all, b->radix, 1, &v);
@@ -45,9 +43,6 @@ int alg_allreduce_hosts(const struct coll_build *b)
     struct group leaders = group_leaders(b->shape, b->me, 0);
     struct coll_value v = alg_allreduce_value(b);
 
-    if (!coll_hosts_keep_order(b))
-        return coll_unsupported(b, "hosts whose members are in rows, and powers of two for a "
-                                   "fixed order");
     radix = b->request->order == COLL_FIXED_ORDER ? 2 : b->radix;
     part_fold_ordered(b, &mine, radix, 0, &v);
     part_exchange(b, &leaders, 2, &v);
@@ -62,7 +57,7 @@ int alg_allreduce_rabenseifner(const struct coll_build *b)
 {
     struct group all = group_all(b->shape, b->me, 0);
     struct coll_value v = alg_allreduce_value(b);
-    struct halving h;
+    struct halving h = {.edges = NULL};
     uint32_t slot, answer;
 
     halving_fold(b, &all, 0, &v, &h);
@@ -84,24 +79,6 @@ int alg_allreduce_rabenseifner(const struct coll_build *b)
 }
 
 /* ---- every member reads what all have sent ---- */
-
-/* Sends [at, at + bytes) of what `from` is to all others. Returns the SEND, GRAPH_NONE if there are none. */
-static int alg_allreduce_send_all(const struct coll_build *b, uint32_t slot, struct graph_ref from,
-                                  size_t bytes)
-{
-    int *to = malloc((size_t)b->size * sizeof(*to)), n = 0, node = GRAPH_NONE;
-
-    if (to == NULL) {
-        b->g->failed = -ENOMEM;
-        return GRAPH_NONE;
-    }
-    for (int i = 1; i < b->size; i++)
-        to[n++] = (b->me + i) % b->size;
-    if (n > 0)
-        node = graph_send(b->g, to, n, slot, from, bytes);
-    free(to);
-    return node;
-}
 
 /* Folds range [at, at + v->bytes) of the contributions of slot 0 into v, whose home is within INTO. */
 static int alg_allreduce_fold_range(const struct coll_build *b, size_t at, struct coll_value *v)
@@ -138,7 +115,7 @@ int alg_allreduce_flat(const struct coll_build *b)
 {
     struct coll_value v = alg_allreduce_value(b);
 
-    v.last = alg_allreduce_send_all(b, 0, b->from, b->bytes);
+    v.last = part_send_all(b, 0, b->from, b->bytes);
     return alg_allreduce_fold_range(b, 0, &v);
 }
 
@@ -150,13 +127,13 @@ int alg_allreduce_shares(const struct coll_build *b)
     struct graph_ref into = graph_at(GRAPH_INTO, at);
     struct coll_value v =
         value_of(graph_plus(b->from, at), into, split_length(count, b->size, b->me) * element);
-    int contributed = alg_allreduce_send_all(b, 0, b->from, b->bytes), sent, rc;
+    int contributed = part_send_all(b, 0, b->from, b->bytes), sent, rc;
 
     v.last = contributed;
     rc = alg_allreduce_fold_range(b, at, &v);
     if (rc != 0)
         return rc;
-    sent = alg_allreduce_send_all(b, 1, into, v.bytes);
+    sent = part_send_all(b, 1, into, v.bytes);
     graph_after(b->g, sent, v.last);
     for (int i = 0; i < b->size; i++) {
         size_t bytes = split_length(count, b->size, i) * element;
@@ -255,8 +232,6 @@ int alg_allreduce_ring(const struct coll_build *b)
     struct alg_ring r = {
         .b = b, .left = (b->me - 1 + b->size) % b->size, .right = (b->me + 1) % b->size};
 
-    if (b->request->order != COLL_ANY_ORDER)
-        return coll_unsupported(b, "a commutative operator: each part begins at another member");
     if (b->size == 1) {
         value_store(b, &v, graph_at(GRAPH_INTO, 0));
         return 0;

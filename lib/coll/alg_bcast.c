@@ -51,8 +51,6 @@ int alg_bcast_chain(const struct coll_build *b)
 
     if (segment == 0 || segment > b->bytes)
         segment = b->bytes;
-    if (segment > 0 && b->bytes / segment >= GRAPH_SLOTS_MAX)
-        return coll_unsupported(b, "fewer segments");
     do {
         size_t bytes = segment < b->bytes - at ? segment : b->bytes - at;
         struct graph_ref here = graph_at(GRAPH_FROM, at);

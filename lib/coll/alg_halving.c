@@ -2,36 +2,61 @@
 /* alg_halving.c: see alg_halving.h. */
 #include "coll/alg_halving.h"
 
-void halving_fold(const struct coll_build *b, const struct group *group, uint32_t slot,
-                  struct coll_value *v, struct halving *h)
+static struct coll_range halving_range(const struct coll_build *b, const struct halving *h,
+                                       int first, int last)
 {
-    size_t element = b->request->element;
+    size_t element = b->request->element, count = b->request->count;
+    int parts = h->pairs.even.size;
+    size_t at = h->edges != NULL ? h->edges[first] : split_at(count, parts, first) * element;
+    size_t end = h->edges != NULL ? h->edges[last] : split_at(count, parts, last) * element;
 
-    h->pairs = group_pairs(group);
+    return (struct coll_range){.at = at, .bytes = end - at};
+}
+
+int halving_part(const struct halving *h, int index)
+{
+    int part = 0;
+
+    for (int d = 0; d < h->pairs.rounds; d++)
+        part = part << 1 | (index >> d & 1);
+    return part;
+}
+
+void halving_rounds(const struct coll_build *b, uint32_t slot, struct coll_value *v,
+                    struct halving *h)
+{
+    int first = 0, parts = h->pairs.even.size;
+
     h->kept[0] = value_all(v);
-    if (h->pairs.extra) {
-        value_send(b, v, h->pairs.partner, slot);
-        return;
-    }
-    if (h->pairs.partner >= 0)
-        value_fold(b, v, graph_at(graph_recv(b->g, h->pairs.partner, slot, v->bytes), 0), false);
-    for (int d = 0; d < h->pairs.rounds; d++) {
-        struct coll_range low = h->kept[d], high;
-        int other = h->pairs.even.me ^ (1 << d), rank = group_rank(&h->pairs.even, other);
+    for (int d = 0; d < h->pairs.rounds; d++, slot++) {
+        int other = h->pairs.even.me ^ (1 << d), rank = group_rank(&h->pairs.even, other), view;
         bool upper = other < h->pairs.even.me;
-        int view;
+        struct coll_range low, high;
 
-        low.bytes = (low.bytes / element + 1) / 2 * element;
-        high.at = low.at + low.bytes;
-        high.bytes = h->kept[d].bytes - low.bytes;
+        parts /= 2;
+        low = halving_range(b, h, first, first + parts);
+        high = halving_range(b, h, first + parts, first + 2 * parts);
+        first += upper ? parts : 0;
         h->kept[d + 1] = upper ? high : low;
-        slot++;
         value_send_range(b, v, upper ? low : high, rank, slot);
         view = graph_recv(b->g, rank, slot, h->kept[d + 1].bytes);
         value_fold_range(b, v, h->kept[d + 1], graph_at(view, 0), upper);
     }
     if (h->pairs.rounds > 0) /* a member whose part is empty has folded nothing */
         value_go_home(b, v);
+}
+
+void halving_fold(const struct coll_build *b, const struct group *group, uint32_t slot,
+                  struct coll_value *v, struct halving *h)
+{
+    h->pairs = group_pairs(group);
+    if (h->pairs.extra) {
+        value_send(b, v, h->pairs.partner, slot);
+        return;
+    }
+    if (h->pairs.partner >= 0)
+        value_fold(b, v, graph_at(graph_recv(b->g, h->pairs.partner, slot, v->bytes), 0), false);
+    halving_rounds(b, slot + 1, v, h);
 }
 
 /* What the partner of round d has after that round. */

@@ -49,8 +49,6 @@ int alg_reduce_tree(const struct coll_build *b)
     struct group all = group_all(b->shape, b->me, top);
     struct coll_value v = alg_reduce_value(b);
 
-    if (b->request->order == COLL_FIXED_ORDER && b->radix != 2)
-        return coll_unsupported(b, "radix 2 for a fixed order");
     part_fold_ordered(b, &all, b->radix, 0, &v);
     alg_reduce_deliver(b, top, 1, &v);
     return 0;
@@ -66,9 +64,6 @@ int alg_reduce_hosts(const struct coll_build *b)
         group_host(s, b->me, host, host == s->host[top] ? shape_index_on_host(s, top) : 0);
     struct coll_value v = alg_reduce_value(b);
 
-    if (!coll_hosts_keep_order(b))
-        return coll_unsupported(b, "hosts whose members are in rows, and powers of two for a "
-                                   "fixed order");
     part_fold_ordered(b, &mine, b->request->order == COLL_FIXED_ORDER ? 2 : b->radix, 0, &v);
     part_fold_ordered(b, &leaders, 2, 1, &v);
     alg_reduce_deliver(b, top, 2, &v);
@@ -116,7 +111,7 @@ int alg_reduce_rabenseifner(const struct coll_build *b)
     struct group_pairs pairs = group_pairs(&all);
     int root = b->request->root, slot = HALVING_SLOTS(pairs.rounds), top;
     struct coll_value v = alg_reduce_value(b);
-    struct halving h;
+    struct halving h = {.edges = NULL};
 
     halving_fold(b, &all, 0, &v, &h);
     /* the index that collects: the root, or the other member of its pair */

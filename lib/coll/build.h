@@ -27,14 +27,34 @@ struct coll_build {
 
 typedef int (*coll_builder)(const struct coll_build *b);
 
-/* -ENOTSUP, with the algorithm, the kind, and what it would need. */
-int coll_unsupported(const struct coll_build *b, const char *needs);
-
 /* Block i: where it begins and its length, in bytes. _in: of INTO of alltoall. */
 size_t coll_block_at(const struct coll_build *b, int i);
 size_t coll_block_bytes(const struct coll_build *b, int i);
 size_t coll_block_in_at(const struct coll_build *b, int i);
 size_t coll_block_in_bytes(const struct coll_build *b, int i);
+/* The end of the last block: the bytes of the vector of blocks. */
+size_t coll_extent(const struct coll_build *b);
+size_t coll_extent_in(const struct coll_build *b);
+/* Of gather and allgather: the block that this member contributes. */
+struct graph_ref coll_own_block(const struct coll_build *b);
+/* Fills in offsets and offsets_in. 0 or -ENOMEM. */
+int coll_find_offsets(struct coll_build *b);
+
+/*
+ * A row: the blocks of indices first to first + count - 1 of a group, modulo its size, packed one after
+ * the other, as in a message. In the vector of blocks they may be anywhere.
+ */
+size_t coll_row_bytes(const struct coll_build *b, const struct group *group, int first, int count);
+/* Between a packed row and the vector `blocks`, one copy after the other, the first after `after`.
+ * Returns the last copy, or `after`. */
+int coll_copy_row(const struct coll_build *b, const struct group *group, int first, int count,
+                  struct graph_ref packed, bool unpack, struct graph_ref blocks, int after);
+/* A packed row of `blocks`: where it is, if its blocks follow each other there; else a copy in
+ * SCRATCH. *after: the operation after which it is complete. */
+struct graph_ref coll_pack_row(const struct coll_build *b, const struct group *group, int first,
+                               int count, struct graph_ref blocks, int *after);
+/* One message to all other members. Returns the SEND; GRAPH_NONE: there is no other member. */
+int part_send_all(const struct coll_build *b, uint32_t slot, struct graph_ref from, size_t bytes);
 
 /*
  * A vector that is passed on or folded into, and the last operation on it: each operation waits for
@@ -121,8 +141,25 @@ int alg_allreduce_shares(const struct coll_build *b);
 int alg_allreduce_rabenseifner(const struct coll_build *b);
 int alg_allreduce_ring(const struct coll_build *b);
 int alg_allreduce_hosts(const struct coll_build *b);
-
-/* Whether COLL_HOSTS can keep the order of the request. */
-bool coll_hosts_keep_order(const struct coll_build *b);
+int alg_reduce_scatter_flat(const struct coll_build *b);
+int alg_reduce_scatter_pairwise(const struct coll_build *b);
+int alg_reduce_scatter_halving(const struct coll_build *b);
+int alg_reduce_scatter_ring(const struct coll_build *b);
+int alg_scan_linear(const struct coll_build *b);
+int alg_scan_exchange(const struct coll_build *b);
+int alg_scan_flat(const struct coll_build *b);
+int alg_gather_tree(const struct coll_build *b);
+int alg_gather_linear(const struct coll_build *b);
+int alg_allgather_flat(const struct coll_build *b);
+int alg_allgather_ring(const struct coll_build *b);
+int alg_allgather_bruck(const struct coll_build *b);
+int alg_allgather_hosts(const struct coll_build *b);
+int alg_scatter_tree(const struct coll_build *b);
+int alg_scatter_linear(const struct coll_build *b);
+int alg_scatter_flat(const struct coll_build *b);
+int alg_alltoall_flat(const struct coll_build *b);
+int alg_alltoall_linear(const struct coll_build *b);
+int alg_alltoall_pairwise(const struct coll_build *b);
+int alg_alltoall_bruck(const struct coll_build *b);
 
 #endif

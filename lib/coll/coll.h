@@ -112,7 +112,12 @@ int coll_build(struct graph *g, const struct shape *shape, int me,
 
 const char *coll_kind_name(enum coll_kind kind);
 const char *coll_algorithm_name(enum coll_algorithm algorithm);
-/* Whether a builder of this algorithm exists for the kind; it may still refuse an order or shape. */
+/* Whether a builder of this algorithm exists for the kind. */
 bool coll_has(enum coll_kind kind, enum coll_algorithm algorithm);
+/* What an existing builder needs and does not have, as an error message has it; NULL: nothing. */
+const char *coll_needs(const struct shape *shape, const struct coll_request *request,
+                       const struct coll_choice *choice);
+/* The radix of a choice: 2 to the size of the team. */
+int coll_radix(const struct shape *shape, const struct coll_choice *choice);
 
 #endif

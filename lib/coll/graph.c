@@ -25,7 +25,7 @@ void graph_free(struct graph *g)
     *g = (struct graph){0};
 }
 
-static int graph_fail(struct graph *g, int code)
+int graph_fail(struct graph *g, int code)
 {
     if (g->failed == 0)
         g->failed = code;

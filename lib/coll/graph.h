@@ -112,6 +112,8 @@ void graph_free(struct graph *g);
 /* Bytes of SCRATCH, aligned to 64. */
 struct graph_ref graph_scratch(struct graph *g, size_t bytes);
 
+/* Keeps a failure of the code that adds operations, as one of these functions. Returns it. */
+int graph_fail(struct graph *g, int code);
 /* One message to n receivers, which are copied from `to`. */
 int graph_send(struct graph *g, const int *to, int n, uint32_t slot, struct graph_ref from,
                size_t bytes);

@@ -21,6 +21,8 @@ static int graph_check_range(const struct graph *g, uint32_t node, struct graph_
     if (ref.base < GRAPH_SCRATCH)
         return error_set(err, -EINVAL, "operation %u refers to the unknown base %d", node,
                          (int)ref.base);
+    if (bytes == 0)
+        return 0;
     space = ref.base >= 0 ? g->nodes[ref.base].bytes : g->space[-1 - ref.base];
     if (ref.at > space || bytes > space - ref.at)
         return error_set(err, -EINVAL,

@@ -14,7 +14,7 @@ static int *part_children(const struct coll_build *b, const struct group *group,
 
     *count = 0;
     if (child == NULL) {
-        b->g->failed = -ENOMEM;
+        graph_fail(b->g, -ENOMEM);
         return NULL;
     }
     *count = tree_children(group->me, group->size, radix, child);
@@ -122,7 +122,7 @@ void part_disseminate(const struct coll_build *b, const struct group *group, int
         return;
     to = malloc((size_t)radix * sizeof(*to));
     if (to == NULL) {
-        b->g->failed = -ENOMEM;
+        graph_fail(b->g, -ENOMEM);
         return;
     }
     for (int64_t step = 1; step < size; step *= radix, slot++) {
@@ -143,4 +143,20 @@ void part_disseminate(const struct coll_build *b, const struct group *group, int
         v->last = join;
     }
     free(to);
+}
+
+int part_send_all(const struct coll_build *b, uint32_t slot, struct graph_ref from, size_t bytes)
+{
+    int *to = malloc((size_t)b->size * sizeof(*to)), n = 0, node = GRAPH_NONE;
+
+    if (to == NULL) {
+        graph_fail(b->g, -ENOMEM);
+        return GRAPH_NONE;
+    }
+    for (int i = 1; i < b->size; i++)
+        to[n++] = (b->me + i) % b->size;
+    if (n > 0)
+        node = graph_send(b->g, to, n, slot, from, bytes);
+    free(to);
+    return node;
 }

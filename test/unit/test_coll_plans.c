@@ -161,6 +161,19 @@ static void algorithms_send_what_their_authors_count(void **state)
     plans_expect_messages(COLL_ALLREDUCE, COLL_RABENSEIFNER, 8, 2, 64, 8 * 6, 8 * 2 * 7 * 64);
     plans_expect_messages(COLL_ALLREDUCE, COLL_RING, 8, 2, 64, 8 * 14, 8 * 2 * 7 * 64);
     plans_expect_messages(COLL_ALLREDUCE, COLL_RING, 5, 2, 100, 5 * 8, 5 * 2 * 4 * 160);
+    /* blocks of 24 bytes; N - 1 of them at each of N members, however many messages they are */
+    plans_expect_messages(COLL_REDUCE_SCATTER, COLL_PAIRWISE, 8, 2, 3, 8 * 7, 8 * 7 * 24);
+    plans_expect_messages(COLL_REDUCE_SCATTER, COLL_RING, 8, 2, 3, 8 * 7, 8 * 7 * 24);
+    plans_expect_messages(COLL_REDUCE_SCATTER, COLL_HALVING, 8, 2, 3, 8 * 3, 8 * 7 * 24);
+    plans_expect_messages(COLL_ALLGATHER, COLL_RING, 7, 2, 3, 7 * 6, 7 * 6 * 24);
+    plans_expect_messages(COLL_ALLGATHER, COLL_BRUCK, 7, 2, 3, 7 * 3, 7 * 6 * 24);
+    plans_expect_messages(COLL_GATHER, COLL_LINEAR, 8, 2, 3, 7, 7 * 24);
+    plans_expect_messages(COLL_GATHER, COLL_TREE, 8, 2, 3, 7, (4 * 1 + 2 * 2 + 1 * 4) * 24);
+    plans_expect_messages(COLL_SCATTER, COLL_TREE, 8, 2, 3, 7, (4 * 1 + 2 * 2 + 1 * 4) * 24);
+    plans_expect_messages(COLL_ALLTOALL, COLL_PAIRWISE, 8, 2, 3, 8 * 7, 8 * 7 * 24);
+    plans_expect_messages(COLL_ALLTOALL, COLL_BRUCK, 8, 2, 3, 8 * 3, 8 * 3 * 4 * 24);
+    plans_expect_messages(COLL_SCAN, COLL_LINEAR, 8, 2, 3, 7, 7 * 24);
+    plans_expect_messages(COLL_SCAN, COLL_EXCHANGE, 8, 2, 3, 7 + 6 + 4, (7 + 6 + 4) * 24);
 }
 
 int main(int argc, char **argv)
