@@ -396,6 +396,8 @@ lib_libcoll_la_SOURCES = \
 	lib/coll/graph_check.c \
 	lib/coll/graph_dump.c \
 	lib/coll/graph_dump.h \
+	lib/coll/operator.c \
+	lib/coll/operator.h \
 	lib/coll/part.c \
 	lib/coll/plan.c \
 	lib/coll/shape.c \

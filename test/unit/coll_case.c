@@ -122,6 +122,20 @@ static bool case_has_kind(enum coll_kind kind)
 
 static bool case_folds(enum coll_kind kind) { return kind >= COLL_REDUCE && kind <= COLL_EXSCAN; }
 
+/* An operator of util/fold.h, or a function of coll_value.c. */
+static void case_draw_operator(struct coll_case *c, uint64_t *seed)
+{
+    c->typed = random_draw(seed) % 2 == 0;
+    c->request.element = 8 * (1 + case_below(seed, 3));
+    if (!c->typed)
+        return;
+    do {
+        c->type = (unsigned)case_below(seed, FOLD_TYPES);
+        c->op = (unsigned)case_below(seed, FOLD_OPERATORS);
+    } while (fold_function(c->type, c->op) == NULL);
+    c->request.element = fold_element_bytes(c->type);
+}
+
 void coll_case_draw(struct coll_case *c, uint64_t seed)
 {
     struct coll_request *r = &c->request;
@@ -136,7 +150,9 @@ void coll_case_draw(struct coll_case *c, uint64_t seed)
     r->order = (enum coll_order)case_below(&draw, 3);
     r->root = (int)case_below(&draw, (size_t)c->shape.size);
     r->in_place = random_draw(&draw) % 3 == 0;
-    r->element = case_folds(r->kind) ? 8 : 1 + case_below(&draw, 16);
+    r->element = 1 + case_below(&draw, 16);
+    if (case_folds(r->kind))
+        case_draw_operator(c, &draw);
     r->count = case_draw_count(&draw);
     if (r->kind == COLL_ALLTOALL && random_draw(&draw) % 2 == 0)
         case_draw_alltoall(c, &draw);
@@ -156,12 +172,13 @@ const char *coll_case_describe(const struct coll_case *c)
 
     snprintf(text, sizeof(text),
              "seed %llu: %s by %s, radix %d, segment %zu, %d members on %d hosts%s, root %d, "
-             "%zu elements of %zu bytes%s%s, order %d%s",
+             "%zu elements of %zu bytes%s%s, order %d%s, operator %d of %s",
              (unsigned long long)c->seed, coll_kind_name(r->kind),
              coll_algorithm_name(c->choice.algorithm), c->choice.radix, c->choice.segment,
              c->shape.size, c->shape.hosts, c->shape.in_rows ? " in rows" : "", r->root, r->count,
              r->element, r->counts != NULL ? ", counts" : "", r->offsets != NULL ? ", offsets" : "",
-             (int)r->order, r->in_place ? ", in place" : "");
+             (int)r->order, r->in_place ? ", in place" : "", (int)c->op,
+             c->typed ? fold_type_name(c->type) : "the program");
     return text;
 }
 
@@ -219,19 +236,10 @@ static struct case_block case_block_in(const struct coll_case *c, int me, int i)
 
 /* ---- contributions ---- */
 
-/* Byte `at` of the vector that member `who` contributes: of its FROM, wherever that is. */
-static uint8_t case_byte(const struct coll_case *c, uint64_t op, int member, size_t at)
-{
-    uint64_t key = random_mix(c->seed ^ op << 50 ^ (uint64_t)member << 40 ^ at / 8);
-
-    return (uint8_t)(key >> at % 8 * 8);
-}
-
 static void case_put(const struct coll_case *c, uint64_t op, int member, struct case_block what,
                      uint8_t *to, uint8_t *defined)
 {
-    for (size_t i = 0; i < what.bytes; i++)
-        to[i] = case_byte(c, op, member, what.at + i);
+    coll_case_contribution(c, op, member, what.at, what.bytes, to);
     memset(defined, 1, what.bytes);
 }
 
@@ -257,60 +265,36 @@ void coll_case_fill(const struct coll_case *c, uint64_t op, int me, const struct
     }
 }
 
-/* ---- operators ---- */
-
-static uint64_t case_combine(enum coll_order order, uint64_t a, uint64_t b)
-{
-    uint64_t low, high;
-
-    switch (order) {
-    case COLL_ANY_ORDER:
-        return a + b;
-    case COLL_MEMBER_ORDER: /* x * low + high, first that of a, then that of b */
-        low = (uint32_t)((a | 1) * (b | 1));
-        high = (uint32_t)((a >> 32) * (uint32_t)(b | 1) + (b >> 32));
-        return high << 32 | low;
-    default:
-        return random_mix(a * 3 + random_mix(b));
-    }
-}
-
-void coll_case_fold(enum coll_order order, uint8_t *into, const uint8_t *from, size_t bytes,
-                    bool reversed)
-{
-    for (size_t i = 0; i + 8 <= bytes; i += 8) {
-        uint64_t a, b, result;
-
-        memcpy(&a, into + i, 8);
-        memcpy(&b, from + i, 8);
-        result = reversed ? case_combine(order, b, a) : case_combine(order, a, b);
-        memcpy(into + i, &result, 8);
-    }
-}
-
 /* ---- results ---- */
 
-/* Element `at` of the contributions of members first to last - 1, as the perfect tree. */
-static uint64_t case_tree(const uint64_t *leaf, int n)
-{
-    uint64_t left, right;
+struct case_value {
+    uint8_t byte[COLL_CASE_ELEMENT];
+};
 
-    if (n == 1)
-        return leaf[0];
-    left = case_tree(leaf, n / 2);
-    right = case_tree(leaf + n / 2, n / 2);
-    return case_combine(COLL_FIXED_ORDER, left, right);
+static void case_combine(const struct coll_operator *o, struct case_value *into,
+                         const struct case_value *from)
+{
+    o->function(into->byte, from->byte, o->element, o->argument);
 }
 
-/* The fold of the first n values in the order of the case. */
-static uint64_t case_fold_values(enum coll_order order, uint64_t *value, int n)
+/* The perfect tree of n leaves, into the first. */
+static void case_fold_tree(const struct coll_operator *o, struct case_value *leaf, int n)
+{
+    for (int step = 1; step < n; step *= 2)
+        for (int i = 0; i < n; i += 2 * step)
+            case_combine(o, &leaf[i], &leaf[i + step]);
+}
+
+/* The fold of n values in the order of the case, into the first. */
+static void case_fold_values(const struct coll_case *c, const struct coll_operator *o,
+                             struct case_value *value, int n)
 {
     int power = 1, extras, leaves = 0;
 
-    if (order != COLL_FIXED_ORDER) {
+    if (c->request.order != COLL_FIXED_ORDER) {
         for (int i = 1; i < n; i++)
-            value[0] = case_combine(order, value[0], value[i]);
-        return value[0];
+            case_combine(o, &value[0], &value[i]);
+        return;
     }
     while (2 * power <= n)
         power *= 2;
@@ -318,31 +302,28 @@ static uint64_t case_fold_values(enum coll_order order, uint64_t *value, int n)
     for (int i = 0; i < n; i++) {
         value[leaves] = value[i];
         if (i < 2 * extras) {
-            value[leaves] = case_combine(order, value[i], value[i + 1]);
+            case_combine(o, &value[leaves], &value[i + 1]);
             i++;
         }
         leaves++;
     }
     assert(leaves == power);
-    return case_tree(value, power);
+    case_fold_tree(o, value, power);
 }
 
 /* The fold of bytes [at, at + bytes) of what members 0 to n - 1 contribute. */
 static void case_expect_fold(const struct coll_case *c, uint64_t op, int n, struct case_block what,
                              uint8_t *into)
 {
-    for (size_t i = 0; i < what.bytes; i += 8) {
-        uint64_t value[COLL_CASE_MEMBERS] = {0}, result;
+    struct coll_operator o = coll_case_operator(c);
 
-        for (int member = 0; member < n; member++) {
-            uint8_t byte[8];
+    for (size_t i = 0; i < what.bytes; i += o.element) {
+        struct case_value value[COLL_CASE_MEMBERS];
 
-            for (size_t k = 0; k < 8; k++)
-                byte[k] = case_byte(c, op, member, what.at + i + k);
-            memcpy(&value[member], byte, 8);
-        }
-        result = case_fold_values(c->request.order, value, n);
-        memcpy(into + i, &result, 8);
+        for (int member = 0; member < n; member++)
+            coll_case_contribution(c, op, member, what.at + i, o.element, value[member].byte);
+        case_fold_values(c, &o, value, n);
+        memcpy(into + i, value[0].byte, o.element);
     }
 }
 

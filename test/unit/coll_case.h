@@ -7,16 +7,20 @@
 #define TEST_UNIT_COLL_CASE_H
 
 #include "coll/coll.h"
+#include "coll/operator.h"
 
 #include <stdint.h>
 
 #define COLL_CASE_MEMBERS 40
+#define COLL_CASE_ELEMENT 24 /* bytes of what is folded, at most */
 
 struct coll_case {
     uint64_t seed; /* of what members contribute */
     struct shape shape;
     struct coll_request request; /* the same for all members, but for the arrays of alltoall */
     struct coll_choice choice;
+    bool typed; /* the operator is one of util/fold.h */
+    unsigned type, op;
     size_t counts[COLL_CASE_MEMBERS], offsets[COLL_CASE_MEMBERS];
     /* alltoall: [i][j] is what i sends to j, and where; in[j][i] where j receives it */
     size_t sent[COLL_CASE_MEMBERS][COLL_CASE_MEMBERS],
@@ -43,10 +47,16 @@ void coll_case_fill(const struct coll_case *c, uint64_t op, int me, const struct
 void coll_case_expect(const struct coll_case *c, uint64_t op, int me, size_t bytes, uint8_t *into,
                       uint8_t *defined);
 /*
- * The operator of the case's order, on `bytes` of elements: a sum; the composition of affine maps,
- * which does not commute; or a hash of both operands, which is not associative either.
+ * The operator: of util/fold.h; or a function, by the order of the request: a sum; the composition of
+ * affine maps, which does not commute; a hash of both operands, which is not associative either.
  */
-void coll_case_fold(enum coll_order order, uint8_t *into, const uint8_t *from, size_t bytes,
-                    bool reversed);
+struct coll_operator coll_case_operator(const struct coll_case *c);
+/*
+ * Bytes [at, at + bytes) of the vector that a member contributes, wherever it is. What is folded
+ * is whole elements, of values whose result has one representation in the order of the request: sums and
+ * products of floating-point numbers are exact, unless the order is fixed.
+ */
+void coll_case_contribution(const struct coll_case *c, uint64_t op, int member, size_t at,
+                            size_t bytes, uint8_t *to);
 
 #endif

@@ -19,6 +19,8 @@ struct coll_run {
     bool floor; /* a SEND waits until its receivers are done with what is in the cell */
     bool races; /* graph_find_race() for every graph */
 
+    void *result; /* gets INTO of member 0 after the last one; NULL: it is not needed */
+
     /* results: of all operations together */
     uint64_t messages, bytes; /* received */
     char error[600];

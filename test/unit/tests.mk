@@ -100,9 +100,9 @@ endif
 test_unit_test_index_deep_SOURCES = test/unit/test_index.c \
 	lib/alloc/index.c lib/alloc/index_check.c lib/alloc/index_pool.c
 test_unit_test_index_deep_CPPFLAGS = $(AM_CPPFLAGS) -DINDEX_FANOUT=4
-test_unit_test_coll_plans_SOURCES = test/unit/test_coll_plans.c test/unit/coll_case.c test/unit/coll_case.h \
+test_unit_test_coll_plans_SOURCES = test/unit/test_coll_plans.c test/unit/coll_case.c test/unit/coll_case.h test/unit/coll_value.c \
 	test/unit/coll_run.c test/unit/coll_run.h
-test_unit_test_coll_graph_SOURCES = test/unit/test_coll_graph.c test/unit/coll_case.c test/unit/coll_case.h \
+test_unit_test_coll_graph_SOURCES = test/unit/test_coll_graph.c test/unit/coll_case.c test/unit/coll_case.h test/unit/coll_value.c \
 	test/unit/coll_run.c test/unit/coll_run.h
 test_unit_test_coll_graph_LDADD = lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_coll_plans_LDADD = lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
