@@ -384,6 +384,7 @@ lib_libcoll_la_SOURCES = \
 	lib/coll/alg_gather.c \
 	lib/coll/alg_halving.c \
 	lib/coll/alg_halving.h \
+	lib/coll/alg_hosts.c \
 	lib/coll/alg_reduce.c \
 	lib/coll/alg_reduce_scatter.c \
 	lib/coll/alg_scan.c \

@@ -86,16 +86,6 @@ int alg_gather_linear(const struct coll_build *b)
 
 /* ---- scatter ---- */
 
-/* The slot of the message to a child: one for each digit of each level. */
-static uint32_t alg_scatter_slot(int index, int radix)
-{
-    uint32_t level = 0;
-
-    for (; index % radix == 0; index /= radix)
-        level++;
-    return level * ((uint32_t)radix - 1) + (uint32_t)(index % radix) - 1;
-}
-
 static void alg_scatter_store(const struct coll_build *b, struct graph_ref own)
 {
     size_t bytes = coll_block_bytes(b, b->me);
@@ -113,7 +103,7 @@ int alg_scatter_tree(const struct coll_build *b)
     if (all.me > 0) {
         int parent = group_rank(&all, tree_parent(all.me, b->radix));
 
-        row = graph_at(graph_recv(b->g, parent, alg_scatter_slot(all.me, b->radix),
+        row = graph_at(graph_recv(b->g, parent, tree_slot(all.me, b->radix),
                                   coll_row_bytes(b, &all, all.me, span)),
                        0);
     }
@@ -127,7 +117,7 @@ int alg_scatter_tree(const struct coll_build *b)
             part = coll_pack_row(b, &all, child[i], length, row, &packed);
         else
             part = graph_plus(row, coll_row_bytes(b, &all, all.me, child[i] - all.me));
-        send = graph_send(b->g, &to, 1, alg_scatter_slot(child[i], b->radix), part,
+        send = graph_send(b->g, &to, 1, tree_slot(child[i], b->radix), part,
                           coll_row_bytes(b, &all, child[i], length));
         graph_after(b->g, send, packed);
     }

@@ -37,8 +37,11 @@ static const char *coll_order_needs(const struct shape *shape, const struct coll
 {
     bool fixed = r->order == COLL_FIXED_ORDER;
 
-    if (r->kind == COLL_SCAN || r->kind == COLL_EXSCAN)
+    if (r->kind == COLL_SCAN || r->kind == COLL_EXSCAN) {
+        if (choice->algorithm == COLL_HOSTS && !shape->in_rows)
+            return "members of a host in a row";
         return fixed && choice->algorithm != COLL_FLAT ? "an order that is not fixed" : NULL;
+    }
     switch (choice->algorithm) {
     case COLL_TREE:
         return fixed && coll_radix(shape, choice) != 2 ? "radix 2 for a fixed order" : NULL;
@@ -59,7 +62,8 @@ const char *coll_needs(const struct shape *shape, const struct coll_request *r,
     if (r->kind >= COLL_REDUCE && r->kind <= COLL_EXSCAN)
         return coll_order_needs(shape, r, choice);
     if (r->kind == COLL_ALLTOALL && r->counts != NULL &&
-        (choice->algorithm == COLL_FLAT || choice->algorithm == COLL_BRUCK))
+        (choice->algorithm == COLL_FLAT || choice->algorithm == COLL_BRUCK ||
+         choice->algorithm == COLL_HOSTS))
         return "blocks of one length";
     if (choice->algorithm == COLL_CHAIN && choice->segment > 0 &&
         r->count / choice->segment >= GRAPH_SLOTS_MAX)

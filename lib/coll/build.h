@@ -145,11 +145,14 @@ int alg_reduce_scatter_flat(const struct coll_build *b);
 int alg_reduce_scatter_pairwise(const struct coll_build *b);
 int alg_reduce_scatter_halving(const struct coll_build *b);
 int alg_reduce_scatter_ring(const struct coll_build *b);
+int alg_reduce_scatter_hosts(const struct coll_build *b);
 int alg_scan_linear(const struct coll_build *b);
 int alg_scan_exchange(const struct coll_build *b);
 int alg_scan_flat(const struct coll_build *b);
+int alg_scan_hosts(const struct coll_build *b);
 int alg_gather_tree(const struct coll_build *b);
 int alg_gather_linear(const struct coll_build *b);
+int alg_gather_hosts(const struct coll_build *b);
 int alg_allgather_flat(const struct coll_build *b);
 int alg_allgather_ring(const struct coll_build *b);
 int alg_allgather_bruck(const struct coll_build *b);
@@ -157,9 +160,11 @@ int alg_allgather_hosts(const struct coll_build *b);
 int alg_scatter_tree(const struct coll_build *b);
 int alg_scatter_linear(const struct coll_build *b);
 int alg_scatter_flat(const struct coll_build *b);
+int alg_scatter_hosts(const struct coll_build *b);
 int alg_alltoall_flat(const struct coll_build *b);
 int alg_alltoall_linear(const struct coll_build *b);
 int alg_alltoall_pairwise(const struct coll_build *b);
 int alg_alltoall_bruck(const struct coll_build *b);
+int alg_alltoall_hosts(const struct coll_build *b);
 
 #endif

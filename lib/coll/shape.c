@@ -62,6 +62,7 @@ static void shape_list_members(struct shape *s)
         int members = s->first[h + 1] - s->first[h];
 
         s->leaders[h] = s->members[s->first[h]];
+        s->last[h] = s->members[s->first[h + 1] - 1];
         s->largest = members > s->largest ? members : s->largest;
     }
 }
@@ -75,8 +76,9 @@ int shape_init(struct shape *s, int size, const int *host, int cores)
     s->members = calloc((size_t)size, sizeof(*s->members));
     s->first = calloc((size_t)size + 2, sizeof(*s->first));
     s->leaders = calloc((size_t)size, sizeof(*s->leaders));
+    s->last = calloc((size_t)size, sizeof(*s->last));
     if (s->host == NULL || s->members == NULL || s->first == NULL || s->leaders == NULL ||
-        shape_number_hosts(s, host) != 0) {
+        s->last == NULL || shape_number_hosts(s, host) != 0) {
         shape_free(s);
         return -ENOMEM;
     }
@@ -90,6 +92,7 @@ void shape_free(struct shape *s)
     free(s->members);
     free(s->first);
     free(s->leaders);
+    free(s->last);
     *s = (struct shape){0};
 }
 
@@ -157,6 +160,28 @@ struct group group_leaders(const struct shape *s, int me, int root)
                           .by = root};
 }
 
+struct group group_by_host(const struct shape *s, int me, int root)
+{
+    int shift = s->first[s->host[root]];
+
+    return (struct group){
+        .size = s->size,
+        .me = (s->first[s->host[me]] + shape_index_on_host(s, me) - shift + s->size) % s->size,
+        .shift = shift,
+        .total = s->size,
+        .ranks = s->members,
+        .replaced = -1};
+}
+
+int group_host_begin(const struct shape *s, int root, int leader)
+{
+    int host = s->host[root];
+
+    if (leader >= s->hosts)
+        return s->size;
+    return (s->first[(host + leader) % s->hosts] - s->first[host] + s->size) % s->size;
+}
+
 struct group_pairs group_pairs(const struct group *g)
 {
     struct group_pairs p = {.even = *g, .partner = -1};
@@ -217,4 +242,13 @@ int tree_children(int index, int size, int radix, int *child)
             if (child != NULL)
                 child[n] = (int)(index + j * step);
     return n;
+}
+
+uint32_t tree_slot(int index, int radix)
+{
+    uint32_t level = 0;
+
+    for (; index % radix == 0; index /= radix)
+        level++;
+    return level * ((uint32_t)radix - 1) + (uint32_t)(index % radix) - 1;
 }

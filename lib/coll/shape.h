@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct shape {
     int size; /* members */
@@ -24,7 +25,8 @@ struct shape {
     int *host;    /* of each member */
     int *members; /* of all hosts, one after the other */
     int *first;   /* the members of host h begin at members[first[h]]; hosts + 1 elements */
-    int *leaders; /* of each host */
+    int *leaders; /* of each host: its first member */
+    int *last;    /* of each host: its last member */
 };
 
 /* host[i]: any number that names the host of member i; host NULL: one host. 0; -EINVAL; -ENOMEM. */
@@ -48,6 +50,10 @@ struct group group_all(const struct shape *s, int me, int root);
 struct group group_host(const struct shape *s, int me, int host, int shift);
 /* One member of each host: `root` for its host, the leaders of the others. Index 0 is root's host. */
 struct group group_leaders(const struct shape *s, int me, int root);
+/* All members, those of each host in a row: first the host of `root`, then the others in turn. */
+struct group group_by_host(const struct shape *s, int me, int root);
+/* Where the members of index `leader` of group_leaders() begin in group_by_host(); of `hosts`: all. */
+int group_host_begin(const struct shape *s, int root, int leader);
 
 /*
  * The largest power of two of `size` members that takes part in exchanges by pairs: the other
@@ -75,6 +81,8 @@ int tree_parent(int index, int radix);
 int tree_span(int index, int size, int radix);
 /* The children in ascending order, if child is not NULL. Returns their number. */
 int tree_children(int index, int size, int radix, int *child);
+/* A slot for the message between an index other than 0 and its parent: one for each digit of each level. */
+uint32_t tree_slot(int index, int radix);
 
 /* An even division of `total` elements: where part i begins; the first total % parts have one more. */
 static inline size_t split_at(size_t total, int parts, int i)
