@@ -391,16 +391,26 @@ lib_libcoll_la_SOURCES = \
 	lib/coll/block.c \
 	lib/coll/build.c \
 	lib/coll/build.h \
+	lib/coll/choose.c \
+	lib/coll/choose.h \
 	lib/coll/coll.h \
+	lib/coll/cost.c \
+	lib/coll/cost.h \
+	lib/coll/cost_block.c \
+	lib/coll/cost_fold.c \
 	lib/coll/graph.c \
 	lib/coll/graph.h \
 	lib/coll/graph_check.c \
 	lib/coll/graph_dump.c \
 	lib/coll/graph_dump.h \
+	lib/coll/model.c \
+	lib/coll/model.h \
 	lib/coll/operator.c \
 	lib/coll/operator.h \
 	lib/coll/part.c \
 	lib/coll/plan.c \
+	lib/coll/rules.c \
+	lib/coll/rules.h \
 	lib/coll/shape.c \
 	lib/coll/shape.h \
 	lib/coll/value.c

@@ -53,7 +53,7 @@ int alg_reduce_scatter_flat(const struct coll_build *b)
 /* Each block to its member. */
 int alg_reduce_scatter_pairwise(const struct coll_build *b)
 {
-    int n = b->size, *view = malloc((size_t)n * sizeof(*view)), sent = GRAPH_NONE, rc;
+    int n = b->size, *view = calloc((size_t)n, sizeof(*view)), sent = GRAPH_NONE, rc;
 
     if (view == NULL)
         return -ENOMEM;

@@ -156,7 +156,7 @@ static void a_fixed_order_gives_the_same_bits(void **state)
 
     (void)state;
     for (int size = 1; size <= COLL_CASE_MEMBERS; size++) {
-        double first[COUNT], other[COUNT];
+        double first[COUNT] = {0}, other[COUNT] = {0};
         bool some = false;
 
         for (int layout = 0; layout < LAYOUTS; layout++) {
