@@ -380,6 +380,48 @@ lib_libam_la_SOURCES = \
 	lib/am/wire.h
 lib_libam_la_CPPFLAGS = $(AM_CPPFLAGS) $(long_names)
 
+# plans of collective operations, and what simulates them; not yet part of the library
+noinst_LTLIBRARIES += lib/libcoll.la
+lib_libcoll_la_SOURCES = \
+	lib/coll/alg_allgather.c \
+	lib/coll/alg_allreduce.c \
+	lib/coll/alg_alltoall.c \
+	lib/coll/alg_barrier.c \
+	lib/coll/alg_bcast.c \
+	lib/coll/alg_gather.c \
+	lib/coll/alg_halving.c \
+	lib/coll/alg_halving.h \
+	lib/coll/alg_hosts.c \
+	lib/coll/alg_reduce.c \
+	lib/coll/alg_reduce_scatter.c \
+	lib/coll/alg_scan.c \
+	lib/coll/block.c \
+	lib/coll/build.c \
+	lib/coll/build.h \
+	lib/coll/choose.c \
+	lib/coll/choose.h \
+	lib/coll/coll.h \
+	lib/coll/cost.c \
+	lib/coll/cost.h \
+	lib/coll/cost_block.c \
+	lib/coll/cost_fold.c \
+	lib/coll/graph.c \
+	lib/coll/graph.h \
+	lib/coll/graph_check.c \
+	lib/coll/graph_dump.c \
+	lib/coll/graph_dump.h \
+	lib/coll/model.c \
+	lib/coll/model.h \
+	lib/coll/operator.c \
+	lib/coll/operator.h \
+	lib/coll/part.c \
+	lib/coll/plan.c \
+	lib/coll/rules.c \
+	lib/coll/rules.h \
+	lib/coll/shape.c \
+	lib/coll/shape.h \
+	lib/coll/value.c
+
 # ---- the library ----
 
 # from the top down, as a linker needs archives

@@ -10,6 +10,9 @@ unit_tests = \
 	test/unit/test_cells \
 	test/unit/test_check \
 	test/unit/test_close_exit \
+	test/unit/test_coll_choice \
+	test/unit/test_coll_graph \
+	test/unit/test_coll_plans \
 	test/unit/test_collective \
 	test/unit/test_config \
 	test/unit/test_connection \
@@ -104,6 +107,14 @@ test_unit_test_index_deep_CPPFLAGS = $(AM_CPPFLAGS) -DINDEX_FANOUT=4
 # likewise of lists
 test_unit_test_lowest_deep_SOURCES = test/unit/test_lowest.c lib/alloc/lowest.c
 test_unit_test_lowest_deep_CPPFLAGS = $(AM_CPPFLAGS) -DLOWEST_FANOUT=3u
+test_unit_test_coll_plans_SOURCES = test/unit/test_coll_plans.c test/unit/coll_case.c test/unit/coll_case.h test/unit/coll_value.c \
+	test/unit/coll_run.c test/unit/coll_run.h
+test_unit_test_coll_graph_SOURCES = test/unit/test_coll_graph.c test/unit/coll_case.c test/unit/coll_case.h test/unit/coll_value.c \
+	test/unit/coll_run.c test/unit/coll_run.h
+test_unit_test_coll_choice_SOURCES = test/unit/test_coll_choice.c test/unit/coll_case.c test/unit/coll_case.h test/unit/coll_value.c
+test_unit_test_coll_choice_LDADD = lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
+test_unit_test_coll_graph_LDADD = lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
+test_unit_test_coll_plans_LDADD = lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
 # these are written against the manual, and see the public interface alone
 test_unit_test_am_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_am_context_LDADD = $(public) $(CMOCKA_LIBS)

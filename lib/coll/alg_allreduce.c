@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* alg_allreduce.c: the result at all members. */
+#include "coll/alg_halving.h"
+#include "coll/build.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static struct coll_value alg_allreduce_value(const struct coll_build *b)
+{
+    return value_of(b->from, graph_at(GRAPH_INTO, 0), b->bytes);
+}
+
+int alg_allreduce_exchange(const struct coll_build *b)
+{
+    struct group all = group_all(b->shape, b->me, 0);
+    struct coll_value v = alg_allreduce_value(b);
+
+    part_exchange(b, &all, 0, &v);
+    value_store(b, &v, graph_at(GRAPH_INTO, 0));
+    return 0;
+}
+
+/* To member 0 and back. */
+int alg_allreduce_tree(const struct coll_build *b)
+{
+    struct group all = group_all(b->shape, b->me, 0);
+    struct coll_value v = alg_allreduce_value(b);
+    int sent;
+
+    part_fold_ordered(b, &all, b->radix, 0, &v);
+    sent = v.last;
+    part_spread(b, &all, b->radix, 1, &v);
+    graph_after(b->g, v.last, all.me > 0 ? sent : GRAPH_NONE);
+    value_store(b, &v, graph_at(GRAPH_INTO, 0));
+    return 0;
+}
+
+int alg_allreduce_hosts(const struct coll_build *b)
+{
+    int host = b->shape->host[b->me], radix, sent;
+    struct group mine = group_host(b->shape, b->me, host, 0);
+    struct group leaders = group_leaders(b->shape, b->me, 0);
+    struct coll_value v = alg_allreduce_value(b);
+
+    radix = b->request->order == COLL_FIXED_ORDER ? 2 : b->radix;
+    part_fold_ordered(b, &mine, radix, 0, &v);
+    part_exchange(b, &leaders, 2, &v);
+    sent = v.last;
+    part_spread(b, &mine, mine.size < 2 ? 2 : mine.size, 1, &v);
+    graph_after(b->g, v.last, mine.me > 0 ? sent : GRAPH_NONE);
+    value_store(b, &v, graph_at(GRAPH_INTO, 0));
+    return 0;
+}
+
+int alg_allreduce_rabenseifner(const struct coll_build *b)
+{
+    struct group all = group_all(b->shape, b->me, 0);
+    struct coll_value v = alg_allreduce_value(b);
+    struct halving h = {.edges = NULL};
+    uint32_t slot, answer;
+
+    halving_fold(b, &all, 0, &v, &h);
+    slot = HALVING_SLOTS((uint32_t)h.pairs.rounds);
+    answer = slot + (uint32_t)h.pairs.rounds;
+    if (h.pairs.extra) {
+        int view = graph_recv(b->g, h.pairs.partner, answer, v.bytes);
+
+        graph_after(b->g, view, v.last);
+        v.at = graph_at(view, 0);
+        v.last = view;
+    } else {
+        halving_double(b, &h, slot, &v);
+        if (h.pairs.partner >= 0)
+            value_send(b, &v, h.pairs.partner, answer);
+    }
+    value_store(b, &v, graph_at(GRAPH_INTO, 0));
+    return 0;
+}
+
+/* ---- every member reads what all have sent ---- */
+
+/* Folds range [at, at + v->bytes) of the contributions of slot 0 into v, whose home is within INTO. */
+static int alg_allreduce_fold_range(const struct coll_build *b, size_t at, struct coll_value *v)
+{
+    struct graph_ref *operand = malloc((size_t)b->size * sizeof(*operand)), own;
+    bool any = b->request->order == COLL_ANY_ORDER;
+    int n = 0;
+
+    if (operand == NULL)
+        return -ENOMEM;
+    own = graph_plus(b->from, at);
+    if (any) /* the own one first: in place it is where the result goes */
+        operand[n++] = own;
+    else if (b->request->in_place && v->bytes > 0) {
+        struct graph_ref copy = graph_scratch(b->g, v->bytes);
+        int node = graph_copy(b->g, copy, own, v->bytes);
+
+        graph_after(b->g, node, v->last);
+        v->last = node;
+        own = copy;
+    }
+    for (int i = 0; i < b->size; i++) {
+        if (i != b->me)
+            operand[n++] = graph_at(graph_recv(b->g, i, 0, b->bytes), at);
+        else if (!any)
+            operand[n++] = own;
+    }
+    value_fold_all(b, v, operand, n);
+    free(operand);
+    return 0;
+}
+
+int alg_allreduce_flat(const struct coll_build *b)
+{
+    struct coll_value v = alg_allreduce_value(b);
+
+    v.last = part_send_all(b, 0, b->from, b->bytes);
+    return alg_allreduce_fold_range(b, 0, &v);
+}
+
+/* Two rounds: all contributions to all, of which member i folds part i; all parts to all. */
+int alg_allreduce_shares(const struct coll_build *b)
+{
+    size_t element = b->request->element, count = b->request->count;
+    size_t at = split_at(count, b->size, b->me) * element;
+    struct graph_ref into = graph_at(GRAPH_INTO, at);
+    struct coll_value v =
+        value_of(graph_plus(b->from, at), into, split_length(count, b->size, b->me) * element);
+    int contributed = part_send_all(b, 0, b->from, b->bytes), sent, rc;
+
+    v.last = contributed;
+    rc = alg_allreduce_fold_range(b, at, &v);
+    if (rc != 0)
+        return rc;
+    sent = part_send_all(b, 1, into, v.bytes);
+    graph_after(b->g, sent, v.last);
+    for (int i = 0; i < b->size; i++) {
+        size_t bytes = split_length(count, b->size, i) * element;
+        int view;
+
+        if (i == b->me)
+            continue;
+        view = graph_recv(b->g, i, 1, bytes);
+        if (bytes > 0)
+            graph_after(b->g,
+                        graph_copy(b->g,
+                                   graph_at(GRAPH_INTO, split_at(count, b->size, i) * element),
+                                   graph_at(view, 0), bytes),
+                        contributed); /* in place, what is sent is in INTO */
+    }
+    return 0;
+}
+
+/* ---- ring ---- */
+
+struct alg_ring {
+    const struct coll_build *b;
+    int left, right;
+    int *last; /* the last operation on each part */
+};
+
+static struct coll_range alg_ring_part(const struct coll_build *b, int part)
+{
+    size_t element = b->request->element, count = b->request->count;
+
+    return (struct coll_range){.at = split_at(count, b->size, part) * element,
+                               .bytes = split_length(count, b->size, part) * element};
+}
+
+static void alg_ring_send(struct alg_ring *r, int part, uint32_t slot, struct graph_ref from,
+                          bool is_view)
+{
+    size_t bytes = alg_ring_part(r->b, part).bytes;
+    int send = graph_send(r->b->g, &r->right, 1, slot, from, bytes);
+
+    if (!is_view)
+        graph_after(r->b->g, send, r->last[part]);
+    r->last[part] = send;
+}
+
+static void alg_ring_fold(struct alg_ring *r, int part, uint32_t slot)
+{
+    const struct coll_build *b = r->b;
+    struct coll_range range = alg_ring_part(b, part);
+    struct coll_value v =
+        value_of(graph_plus(b->from, range.at), graph_at(GRAPH_INTO, range.at), range.bytes);
+
+    v.last = r->last[part];
+    value_fold(b, &v, graph_at(graph_recv(b->g, r->left, slot, range.bytes), 0), true);
+    r->last[part] = v.last;
+}
+
+/*
+ * Part p begins at member p, is folded once around the ring, and is complete at member p - 1; then it
+ * goes around once more.
+ */
+static void alg_ring_run(struct alg_ring *r)
+{
+    const struct coll_build *b = r->b;
+    int n = b->size, me = b->me, view = GRAPH_NONE;
+    uint32_t slot = 0;
+
+    for (int s = 0; s < n - 1; s++, slot++) {
+        int part = (me - s + n) % n;
+
+        alg_ring_send(
+            r, part, slot,
+            graph_plus(s == 0 ? b->from : graph_at(GRAPH_INTO, 0), alg_ring_part(b, part).at),
+            false);
+        alg_ring_fold(r, (part - 1 + n) % n, slot);
+    }
+    for (int s = 0; s < n - 1; s++, slot++) {
+        int part = (me + 1 - s + n) % n, next = (me - s + n) % n;
+        struct coll_range range = alg_ring_part(b, next);
+
+        alg_ring_send(r, part, slot,
+                      s == 0 ? graph_at(GRAPH_INTO, alg_ring_part(b, part).at) : graph_at(view, 0),
+                      s > 0);
+        view = graph_recv(b->g, r->left, slot, range.bytes);
+        if (range.bytes > 0)
+            graph_after(
+                b->g,
+                graph_copy(b->g, graph_at(GRAPH_INTO, range.at), graph_at(view, 0), range.bytes),
+                r->last[next]);
+    }
+}
+
+int alg_allreduce_ring(const struct coll_build *b)
+{
+    struct coll_value v = alg_allreduce_value(b);
+    struct alg_ring r = {
+        .b = b, .left = (b->me - 1 + b->size) % b->size, .right = (b->me + 1) % b->size};
+
+    if (b->size == 1) {
+        value_store(b, &v, graph_at(GRAPH_INTO, 0));
+        return 0;
+    }
+    r.last = malloc((size_t)b->size * sizeof(*r.last));
+    if (r.last == NULL)
+        return -ENOMEM;
+    for (int i = 0; i < b->size; i++)
+        r.last[i] = GRAPH_NONE;
+    alg_ring_run(&r);
+    free(r.last);
+    return 0;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cost.c: see cost.h: rounds, and what a request moves. */
+#include "coll/cost.h"
+
+/* A message of a host that fits into the line of its number is no further line. */
+#define COST_LINE_BYTES 40
+/* A round of members that share a core, after the first: this part of the first. */
+#define COST_FURTHER 8
+/* Bytes of a block that differs between members, so that they all choose the same. */
+#define COST_UNEQUAL_BLOCK 4096
+
+int cost_levels(int n, int radix)
+{
+    int levels = 0;
+
+    for (int64_t reached = 1; reached < n; reached *= radix)
+        levels++;
+    return levels;
+}
+
+uint64_t cost_copy(const struct cost *c, uint64_t bytes)
+{
+    return bytes == 0 ? 0 : model_add(c->model->step, model_times(bytes, c->model->copy));
+}
+
+uint64_t cost_fold(const struct cost *c, uint64_t bytes)
+{
+    return bytes == 0 ? 0 : model_add(c->model->step, model_times(bytes, c->model->fold));
+}
+
+/* What the sender of a message on a host writes besides its line. */
+static uint64_t cost_post(const struct cost *c, uint64_t bytes)
+{
+    return bytes <= COST_LINE_BYTES ? c->model->step : cost_copy(c, bytes);
+}
+
+/* All of a host have to run once more before a member goes on. */
+static uint64_t cost_turn(const struct cost *c)
+{
+    return c->queue > 1 ? model_times(c->queue, c->model->yield) / COST_FURTHER : 0;
+}
+
+uint64_t cost_look(const struct cost *c, uint64_t x)
+{
+    uint64_t time = model_times(x, c->model->step);
+
+    if (x == 0)
+        return 0;
+    if (c->queue > 1)
+        return model_add(time, cost_turn(c));
+    cost_add(&time, x - 1, c->model->more);
+    return model_add(time, c->model->line);
+}
+
+uint64_t cost_net(const struct cost *c, uint64_t x, uint64_t k, uint64_t bytes)
+{
+    const struct coll_model *m = c->model;
+    uint64_t time = m->latency, wire = model_add(m->gap, model_times(bytes, m->byte));
+
+    cost_add(&time, model_times(2, x), m->overhead);
+    cost_add(&time, model_times(x, k), wire);
+    if (bytes > m->eager) /* it is announced, and requested */
+        cost_add(&time, 2, model_add(m->latency, m->overhead));
+    return time;
+}
+
+/* How many members of a host send to another one, in a round in which all send as far. */
+static uint64_t cost_senders(const struct cost *c, uint64_t distance)
+{
+    if (c->hosts == 1)
+        return 0;
+    return c->shape->in_rows && distance < (uint64_t)c->p ? distance : (uint64_t)c->p;
+}
+
+uint64_t cost_round(const struct cost *c, uint64_t distance, uint64_t x, uint64_t bytes)
+{
+    /* messages go to distance, 2 distance ... x distance */
+    uint64_t senders = cost_senders(c, model_times(distance, x + 1) / 2), local, remote;
+
+    local = cost_look(c, x);
+    cost_add(&local, x, cost_post(c, bytes));
+    if (senders == 0)
+        return local;
+    remote = model_add(cost_net(c, x, senders, bytes), cost_turn(c));
+    return senders < (uint64_t)c->p ? cost_at_least(local, remote) : remote;
+}
+
+uint64_t cost_level(const struct cost *c, uint64_t distance, uint64_t x, uint64_t bytes, bool up)
+{
+    const struct coll_model *m = c->model;
+    uint64_t near = c->hosts == 1 ? x : 0, far, time = 0;
+
+    if (c->hosts > 1 && c->shape->in_rows)
+        near = ((uint64_t)c->p - 1) / distance;
+    near = near < x ? near : x;
+    far = x - near;
+    if (near > 0)
+        time = model_add(cost_look(c, up ? near : 1), cost_post(c, bytes));
+    if (far > 0) { /* a parent and its children: no other member of their hosts sends */
+        cost_add(&time, 1, model_add(m->latency, cost_turn(c)));
+        cost_add(&time, far + 1, m->overhead);
+        cost_add(&time, far, model_add(m->gap, model_times(bytes, m->byte)));
+        cost_add(&time, bytes > m->eager ? 2 : 0, model_add(m->latency, m->overhead));
+    }
+    return time;
+}
+
+uint64_t cost_all(const struct cost *c, uint64_t bytes)
+{
+    uint64_t local = model_add(cost_look(c, (uint64_t)c->p - 1), cost_post(c, bytes));
+
+    if (c->hosts == 1)
+        return local;
+    return cost_at_least(
+        local,
+        model_add(cost_net(c, (uint64_t)(c->n - c->p), (uint64_t)c->p, bytes), cost_turn(c)));
+}
+
+uint64_t cost_extras(const struct cost *c, bool answered)
+{
+    uint64_t once = cost_round(c, 1, 1, c->bytes);
+
+    if ((c->n & (c->n - 1)) == 0)
+        return 0;
+    if (answered)
+        once = model_add(model_times(2, once), cost_copy(c, c->bytes));
+    return model_add(once, cost_fold(c, c->bytes));
+}
+
+/* ---- requests ---- */
+
+static uint64_t cost_product(size_t a, size_t b) { return model_times(a, b); }
+
+/* The bytes of all blocks, however they are given. */
+static uint64_t cost_all_bytes(const struct cost *c)
+{
+    const struct coll_request *r = c->request;
+    uint64_t count = 0;
+
+    if (r->kind == COLL_ALLTOALL && r->counts != NULL)
+        return cost_product(COST_UNEQUAL_BLOCK, (size_t)c->n);
+    if (r->counts == NULL)
+        return cost_product(cost_product(r->count, r->element), (size_t)c->n);
+    for (int i = 0; i < c->n; i++)
+        count = model_add(count, r->counts[i]);
+    return cost_product(count, r->element);
+}
+
+static bool cost_has_blocks(enum coll_kind kind)
+{
+    return kind >= COLL_GATHER || kind == COLL_REDUCE_SCATTER;
+}
+
+uint64_t coll_cost(const struct shape *shape, const struct coll_request *request,
+                   const struct coll_choice *choice, const struct coll_model *model)
+{
+    static uint64_t (*const formula[COLL_KINDS])(const struct cost *) = {
+        [COLL_BARRIER] = cost_of_barrier,     [COLL_BCAST] = cost_of_bcast,
+        [COLL_REDUCE] = cost_of_reduce,       [COLL_ALLREDUCE] = cost_of_allreduce,
+        [COLL_SCAN] = cost_of_scan,           [COLL_REDUCE_SCATTER] = cost_of_reduce_scatter,
+        [COLL_EXSCAN] = cost_of_scan,         [COLL_GATHER] = cost_of_gather,
+        [COLL_ALLGATHER] = cost_of_allgather, [COLL_SCATTER] = cost_of_scatter,
+        [COLL_ALLTOALL] = cost_of_alltoall};
+    struct cost c = {.shape = shape,
+                     .model = model,
+                     .request = request,
+                     .choice = choice,
+                     .n = shape->size,
+                     .p = shape->largest,
+                     .hosts = shape->hosts,
+                     .queue = ((uint64_t)shape->largest + (uint64_t)shape->cores - 1) /
+                              (uint64_t)shape->cores,
+                     .radix = coll_radix(shape, choice)};
+    uint64_t first = 0;
+
+    c.levels = cost_levels(c.n, c.radix);
+    c.bytes = request->kind == COLL_BARRIER ? 0 : cost_product(request->count, request->element);
+    if (cost_has_blocks(request->kind)) {
+        c.all = cost_all_bytes(&c);
+        c.bytes = c.all / (uint64_t)c.n;
+    }
+    if (c.n == 1)
+        return cost_copy(&c, c.bytes);
+    if (c.queue > 1)
+        first = model_times(c.queue, model->yield) / COST_FURTHER * (COST_FURTHER - 1);
+    return model_add(first, formula[request->kind](&c));
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cost_block.c: see cost.h: what moves blocks and folds nothing. */
+#include "coll/cost.h"
+
+/* Up or down a tree over n indices with a message of its subtree for each. */
+static uint64_t cost_subtrees(const struct cost *c, int n, int radix, uint64_t unit, uint64_t bytes)
+{
+    uint64_t time = 0, children = (uint64_t)radix - 1;
+
+    for (uint64_t reached = 1; reached < (uint64_t)n; reached *= (uint64_t)radix) {
+        uint64_t left = ((uint64_t)n - 1) / reached, x = left < children ? left : children;
+        uint64_t row = model_times(reached, bytes);
+
+        cost_add(&time, 1, cost_level(c, unit * reached, x, row, c->request->kind == COLL_GATHER));
+        cost_add(&time, x, cost_copy(c, row));
+    }
+    return time;
+}
+
+/* The members of a host to one, or one to them, each with a block. */
+static uint64_t cost_host_blocks(const struct cost *c)
+{
+    uint64_t mates = (uint64_t)c->p - 1, time = cost_look(c, mates);
+
+    cost_add(&time, mates, cost_copy(c, c->bytes));
+    return time;
+}
+
+/* Between leaders by a tree. */
+static uint64_t cost_leader_rows(const struct cost *c)
+{
+    int radix = c->radix < c->hosts ? c->radix : c->hosts;
+
+    return c->hosts == 1 ? 0
+                         : cost_subtrees(c, c->hosts, radix, (uint64_t)c->p,
+                                         model_times(c->bytes, (uint64_t)c->p));
+}
+
+/* One member and all others, a message each. */
+static uint64_t cost_linear(const struct cost *c)
+{
+    uint64_t n = (uint64_t)c->n,
+             time = cost_level(c, 1, n - 1, c->bytes, c->request->kind == COLL_GATHER);
+
+    cost_add(&time, n - 1, model_add(c->model->step, cost_copy(c, c->bytes)));
+    return time;
+}
+
+uint64_t cost_of_gather(const struct cost *c)
+{
+    switch (c->choice->algorithm) {
+    case COLL_TREE:
+        return cost_subtrees(c, c->n, c->radix, 1, c->bytes);
+    case COLL_LINEAR:
+        return cost_linear(c);
+    default:
+        return model_add(cost_host_blocks(c), cost_leader_rows(c));
+    }
+}
+
+uint64_t cost_of_scatter(const struct cost *c)
+{
+    uint64_t time;
+
+    switch (c->choice->algorithm) {
+    case COLL_TREE:
+        return cost_subtrees(c, c->n, c->radix, 1, c->bytes);
+    case COLL_LINEAR:
+        return cost_linear(c);
+    case COLL_FLAT:
+        return model_add(cost_level(c, 1, (uint64_t)c->n - 1, c->all, false),
+                         cost_copy(c, c->bytes));
+    default:
+        time = c->p == 1 ? 0 : cost_level(c, 1, 1, model_times(c->bytes, (uint64_t)c->p), false);
+        return model_add(model_add(time, cost_copy(c, c->bytes)), cost_leader_rows(c));
+    }
+}
+
+uint64_t cost_of_allgather(const struct cost *c)
+{
+    uint64_t n = (uint64_t)c->n, hosts = (uint64_t)c->hosts, time = 0, row;
+
+    switch (c->choice->algorithm) {
+    case COLL_FLAT:
+        time = cost_all(c, c->bytes);
+        cost_add(&time, n, cost_copy(c, c->bytes));
+        return time;
+    case COLL_RING:
+        cost_add(&time, n - 1, cost_round(c, 1, 1, c->bytes));
+        cost_add(&time, n, cost_copy(c, c->bytes));
+        return time;
+    case COLL_BRUCK:
+        for (uint64_t d = 1; d < n; d *= 2) {
+            uint64_t blocks = d < n - d ? d : n - d;
+
+            row = model_times(blocks, c->bytes);
+            cost_add(&time, 1, model_add(cost_round(c, d, 1, row), cost_copy(c, row)));
+        }
+        return model_add(time, cost_copy(c, c->all));
+    default:
+        row = c->all / hosts;
+        time = cost_host_blocks(c);
+        cost_add(&time, hosts - 1, model_add(cost_net(c, 1, 1, row), c->model->step));
+        if (hosts > 1)
+            cost_add(&time, 1, cost_copy(c, row));
+        if (c->p > 1)
+            cost_add(&time, 1, cost_level(c, 1, 1, c->all, false));
+        return model_add(time, cost_copy(c, c->all));
+    }
+}
+
+static uint64_t cost_alltoall_hosts(const struct cost *c)
+{
+    uint64_t hosts = (uint64_t)c->hosts, p = (uint64_t)c->p, time, row;
+
+    row = model_times(c->bytes, model_times(p, p)); /* between two hosts */
+    time = model_add(cost_look(c, p - 1), cost_copy(c, c->all));
+    if (hosts > 1) {
+        cost_add(&time, 1, cost_net(c, hosts - 1, 1, row));
+        cost_add(&time, p > 1 ? 2 * (hosts - 1) : 0, cost_copy(c, row)); /* packed; and forwarded */
+        cost_add(&time, 1, cost_look(c, p > 1 ? hosts - 1 : 0));
+    }
+    cost_add(&time, (uint64_t)c->n, cost_copy(c, c->bytes));
+    return time;
+}
+
+uint64_t cost_of_alltoall(const struct cost *c)
+{
+    uint64_t n = (uint64_t)c->n, time = 0;
+
+    switch (c->choice->algorithm) {
+    case COLL_FLAT:
+        time = cost_all(c, c->all);
+        cost_add(&time, n, cost_copy(c, c->bytes));
+        return time;
+    case COLL_LINEAR:
+        time = cost_all(c, c->bytes);
+        cost_add(&time, 2 * n, cost_copy(c, c->bytes));
+        return time;
+    case COLL_PAIRWISE: /* two rounds at a time */
+        cost_add(&time, n / 2, cost_round(c, n / 2, 2, c->bytes));
+        cost_add(&time, 2 * n, cost_copy(c, c->bytes));
+        return time;
+    case COLL_BRUCK:
+        for (uint64_t d = 1; d < n; d *= 2) {
+            cost_add(&time, 1, cost_round(c, d, 1, c->all / 2));
+            cost_add(&time, n,
+                     cost_copy(c, c->bytes)); /* packed and unpacked, half of the blocks each */
+        }
+        cost_add(&time, 2 * n, cost_copy(c, c->bytes));
+        return time;
+    default:
+        return cost_alltoall_hosts(c);
+    }
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* model.c: see model.h. */
+#include "coll/model.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A core of today with a network of 100 Gbit/s; measured values replace them. */
+struct coll_model coll_model_default(void)
+{
+    return (struct coll_model){.line = 70000,
+                               .more = 20000,
+                               .yield = 800000,
+                               .copy = 111,
+                               .fold = 167,
+                               .step = 8000,
+                               .overhead = 250000,
+                               .latency = 1300000,
+                               .gap = 100000,
+                               .byte = 80,
+                               .eager = 65536};
+}
+
+uint64_t model_add(uint64_t a, uint64_t b)
+{
+    return a > MODEL_NEVER - (b < MODEL_NEVER ? b : MODEL_NEVER) ? MODEL_NEVER : a + b;
+}
+
+uint64_t model_times(uint64_t a, uint64_t b)
+{
+    uint64_t product;
+
+    if (__builtin_mul_overflow(a, b, &product) || product > MODEL_NEVER)
+        return MODEL_NEVER;
+    return product;
+}
+
+/* ---- text ---- */
+
+enum model_unit { MODEL_NS, MODEL_RATE, MODEL_BYTES };
+
+static const struct model_name {
+    const char *name;
+    size_t at;
+    enum model_unit unit;
+} model_names[] = {
+    {"L", offsetof(struct coll_model, line), MODEL_NS},
+    {"m", offsetof(struct coll_model, more), MODEL_NS},
+    {"sigma", offsetof(struct coll_model, yield), MODEL_NS},
+    {"Bc", offsetof(struct coll_model, copy), MODEL_RATE},
+    {"Bf", offsetof(struct coll_model, fold), MODEL_RATE},
+    {"step", offsetof(struct coll_model, step), MODEL_NS},
+    {"o", offsetof(struct coll_model, overhead), MODEL_NS},
+    {"Ln", offsetof(struct coll_model, latency), MODEL_NS},
+    {"g", offsetof(struct coll_model, gap), MODEL_NS},
+    {"G", offsetof(struct coll_model, byte), MODEL_NS},
+    {"S", offsetof(struct coll_model, eager), MODEL_BYTES},
+};
+#define MODEL_NAMES (sizeof(model_names) / sizeof(*model_names))
+#define MODEL_DIGITS_MAX 12
+
+/* A decimal number in thousandths: "0.08" is 80. */
+static bool model_read(const char **text, uint64_t *value)
+{
+    uint64_t number = 0;
+    int digits = 0, decimals = -1;
+
+    for (; isdigit((unsigned char)**text) || (**text == '.' && decimals < 0); (*text)++) {
+        if (**text == '.') {
+            decimals = 0;
+            continue;
+        }
+        if (decimals == 3 || ++digits > MODEL_DIGITS_MAX)
+            return false;
+        number = number * 10 + (uint64_t)(**text - '0');
+        decimals += decimals >= 0;
+    }
+    for (int i = decimals < 0 ? 0 : decimals; i < 3; i++)
+        number *= 10;
+    *value = number;
+    return digits > 0;
+}
+
+static const struct model_name *model_find(const char *name, size_t length)
+{
+    for (size_t i = 0; i < MODEL_NAMES; i++)
+        if (strlen(model_names[i].name) == length && memcmp(model_names[i].name, name, length) == 0)
+            return &model_names[i];
+    return NULL;
+}
+
+int coll_model_parse(struct coll_model *model, const char *text, struct error *err)
+{
+    struct coll_model changed = *model;
+
+    for (;;) {
+        const struct model_name *found;
+        const char *begin;
+        uint64_t value;
+
+        text += strspn(text, " ,");
+        if (*text == '\0')
+            break;
+        begin = text;
+        text += strcspn(text, "= ,");
+        found = model_find(begin, (size_t)(text - begin));
+        if (found == NULL || *text++ != '=' || !model_read(&text, &value) ||
+            (*text != '\0' && *text != ' ' && *text != ',') ||
+            (found->unit == MODEL_RATE && value == 0))
+            return error_set(err, -EINVAL,
+                             "\"%.20s\" is no parameter; NAME=NUMBER with L, m, sigma, Bc, Bf, "
+                             "step, o, Ln, g, G or S, and at most three decimals",
+                             begin);
+        if (found->unit == MODEL_RATE)
+            value = (UINT64_C(1000000) + value / 2) / value;
+        if (found->unit == MODEL_BYTES)
+            value /= 1000;
+        memcpy((char *)&changed + found->at, &value, sizeof(value));
+    }
+    *model = changed;
+    return 0;
+}
+
+int coll_model_print(char *text, size_t bytes, const struct coll_model *model)
+{
+    int length = 0;
+
+    for (size_t i = 0; i < MODEL_NAMES; i++) {
+        const struct model_name *name = &model_names[i];
+        size_t used = (size_t)length < bytes ? (size_t)length : bytes;
+        uint64_t value;
+
+        memcpy(&value, (const char *)model + name->at, sizeof(value));
+        if (name->unit == MODEL_BYTES)
+            value *= 1000;
+        if (name->unit == MODEL_RATE)
+            value = value == 0 ? 0 : (UINT64_C(1000000) + value / 2) / value;
+        length +=
+            snprintf(used < bytes ? text + used : NULL, bytes - used, "%s%s=%" PRIu64 ".%03" PRIu64,
+                     i > 0 ? " " : "", name->name, value / 1000, value % 1000);
+    }
+    return length;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * model.h: what operations and messages cost: the parameters of LogGPS, and of memory that is shared on a
+ * host. Times are in picoseconds, and all arithmetic is of integers that saturate: the same parameters
+ * give the same times, and so the same choice, on every machine.
+ */
+#ifndef COLL_MODEL_H
+#define COLL_MODEL_H
+
+#include "util/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Costs of more than this are this. */
+#define MODEL_NEVER (UINT64_MAX / 4)
+
+struct coll_model {
+    uint64_t line;     /* L: a line of memory that another core has written */
+    uint64_t more;     /* m: each further line that is loaded beside it */
+    uint64_t yield;    /* sigma: a yield and the switch to another process of the core */
+    uint64_t copy;     /* of a byte */
+    uint64_t fold;     /* of a byte */
+    uint64_t step;     /* of an operation, whatever it does */
+    uint64_t overhead; /* o: processor time of a message between hosts, at each end */
+    uint64_t latency;  /* Ln: between hosts */
+    uint64_t gap;      /* g: of an interface, between messages */
+    uint64_t byte;     /* G: of an interface, for a byte */
+    uint64_t eager;    /* S, in bytes: a longer message between hosts waits for its receiver */
+};
+
+struct coll_model coll_model_default(void);
+/*
+ * Changes what a text names: "L=70 m=20 sigma=800 Bc=9 Bf=6 step=8 o=250 Ln=1300 g=100 G=0.08 S=65536":
+ * times in ns, Bc and Bf in bytes per ns, up to three decimals. 0; -EINVAL, and nothing is changed.
+ */
+int coll_model_parse(struct coll_model *model, const char *text, struct error *err);
+/* The text that coll_model_parse() takes. Returns its length, as snprintf does. */
+int coll_model_print(char *text, size_t bytes, const struct coll_model *model);
+
+uint64_t model_add(uint64_t a, uint64_t b);
+uint64_t model_times(uint64_t a, uint64_t b);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* operator.c: see operator.h. */
+#include "coll/operator.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define OPERATOR_PIECE 1024 /* of a reversed fold: small enough for the first cache */
+
+#define OPERATOR_BAND 4 /* of util/fold.h: integers have it, and no other type */
+
+int coll_operator_init(struct coll_operator *o, unsigned type, unsigned op, struct error *err)
+{
+    fold_function_t function = fold_function(type, op);
+
+    if (function == NULL)
+        return error_set(err, -EINVAL, "operator %u does not exist for type %u (%s)", op, type,
+                         fold_type_name(type));
+    *o = coll_operator_of(function, NULL, fold_element_bytes(type), true);
+    o->symmetric = fold_function(type, OPERATOR_BAND) != NULL;
+    return 0;
+}
+
+struct coll_operator coll_operator_of(fold_function_t function, void *argument, size_t element,
+                                      bool commutes)
+{
+    return (struct coll_operator){
+        .function = function, .argument = argument, .element = element, .commutes = commutes};
+}
+
+size_t coll_operator_scratch(const struct coll_operator *o)
+{
+    return o->element > OPERATOR_PIECE ? o->element : OPERATOR_PIECE / o->element * o->element;
+}
+
+void coll_operator_apply(const struct coll_operator *o, void *into, const void *from, size_t bytes,
+                         bool reversed, void *scratch)
+{
+    const char *source = from;
+    char *to = into;
+    size_t piece = coll_operator_scratch(o);
+
+    if (!reversed || o->symmetric) {
+        if (bytes > 0)
+            o->function(into, from, bytes, o->argument);
+        return;
+    }
+    for (; bytes > 0; bytes -= piece, to += piece, source += piece) {
+        piece = piece < bytes ? piece : bytes;
+        memcpy(scratch, source, piece);
+        o->function(scratch, to, piece, o->argument);
+        memcpy(to, scratch, piece);
+    }
+}
