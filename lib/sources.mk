@@ -41,6 +41,8 @@ lib_libutil_la_SOURCES = \
 	lib/util/received_fd.h \
 	lib/util/received_socket.c \
 	lib/util/received_socket.h \
+	lib/util/segment.c \
+	lib/util/segment.h \
 	lib/util/settings.c \
 	lib/util/settings.h \
 	lib/util/sized.h \
@@ -411,8 +413,6 @@ pkglib_LTLIBRARIES += lib/btl_shm.la
 lib_btl_shm_la_SOURCES = \
 	lib/btl/shm/mapping.c \
 	lib/btl/shm/mapping.h \
-	lib/btl/shm/segment.c \
-	lib/btl/shm/segment.h \
 	lib/btl/shm/shm.c
 lib_btl_shm_la_LIBADD = lib/libslab.la lib/libutil.la
 lib_btl_shm_la_LDFLAGS = $(module_flags)
