@@ -172,6 +172,8 @@ lib_libcontrol_la_SOURCES = \
 lib_libsync_la_SOURCES = \
 	lib/sync/block_table.c \
 	lib/sync/block_table.h \
+	lib/sync/futex.c \
+	lib/sync/futex.h \
 	lib/sync/reclaim.c \
 	lib/sync/reclaim.h \
 	lib/sync/reclaim_channel.c \
@@ -213,6 +215,15 @@ observe_sources = \
 	lib/observe/report/trace_json.h
 
 rpipe_sources = \
+	lib/rpipe/board/board.c \
+	lib/rpipe/board/board.h \
+	lib/rpipe/board/board_call.c \
+	lib/rpipe/board/board_message.c \
+	lib/rpipe/board/board_message.h \
+	lib/rpipe/board/board_open.c \
+	lib/rpipe/board/board_sleep.c \
+	lib/rpipe/board/boards.c \
+	lib/rpipe/board/boards.h \
 	lib/rpipe/connect/areas.c \
 	lib/rpipe/connect/areas.h \
 	lib/rpipe/connect/close.c \

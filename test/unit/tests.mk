@@ -7,6 +7,7 @@ unit_tests = \
 	test/unit/test_am \
 	test/unit/test_am_context \
 	test/unit/test_backend_choice \
+	test/unit/test_board \
 	test/unit/test_cells \
 	test/unit/test_check \
 	test/unit/test_close_exit \
@@ -102,6 +103,7 @@ test_unit_test_index_deep_CPPFLAGS = $(AM_CPPFLAGS) -DINDEX_FANOUT=4
 test_unit_test_am_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_am_context_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_config_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_board_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_cells_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_check_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_close_exit_LDADD = $(public) $(CMOCKA_LIBS)
