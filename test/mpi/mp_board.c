@@ -224,6 +224,31 @@ static void failure(uint64_t context)
     CHECK_OK(NULL, rboard_close(b));
 }
 
+/* Rank 0 has failed before the others open. */
+static void failed_before(uint64_t context)
+{
+    int member = -1;
+    rboard_t b;
+
+    if (mp_rank == 0) {
+        CHECK_OK(NULL, board_open(&b, NULL, mp_ranks, context, 64));
+        CHECK_OK(NULL, rboard_fail(b, -EIO));
+    }
+    CHECK_OK(NULL, network_barrier());
+    if (mp_rank != 0 && !apart) {
+        rboard_word_t word = {NULL, 0};
+
+        CHECK_OK(NULL, board_open(&b, NULL, mp_ranks, context, 64));
+        word.word = rboard_mem(b);
+        CHECK_RC(-EIO, NULL, rboard_sleep(b, &word, 1, R_FOREVER));
+        CHECK(NULL, rboard_lost(b, &member) == -EIO && member == 0);
+        CHECK_RC(-EIO, NULL, rboard_wait(b));
+    }
+    CHECK_OK(NULL, network_barrier());
+    if (mp_rank == 0 || !apart)
+        CHECK_OK(NULL, rboard_close(b));
+}
+
 int main(int argc, char **argv)
 {
     uint64_t context = rcontext("mp_board");
@@ -245,5 +270,6 @@ int main(int argc, char **argv)
     barriers(context++, rounds);
     deadline(context++);
     failure(context++);
+    failed_before(context++);
     return mp_end();
 }

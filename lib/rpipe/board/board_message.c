@@ -41,16 +41,21 @@ int board_send_open(struct rboard *b, int member, bool request)
 }
 
 /* A message that cannot be queued is dropped: its receiver is gone, or its waits end at their deadline. */
-void board_send_lost(struct rboard *b, bool to_here, bool to_others)
+static void board_send_lost_to(const struct rboard *b, int member)
 {
     const uint64_t lost = atomic_load_explicit(&b->lost, memory_order_relaxed);
     struct board_message m = board_message_of(b, BOARD_LOST);
 
     m.code = -(int32_t)(lost >> 32);
     m.lost = (uint32_t)lost;
+    (void)control_post(b->member[member].rank, MESSAGE_BOARD, &m, sizeof(m), NULL, 0);
+}
+
+void board_send_lost(struct rboard *b, bool to_here, bool to_others)
+{
     for (int i = 0; i < b->n; i++)
         if (i != b->me && (b->member[i].here ? to_here : to_others))
-            (void)control_post(b->member[i].rank, MESSAGE_BOARD, &m, sizeof(m), NULL, 0);
+            board_send_lost_to(b, i);
 }
 
 /* The board that the message names has been closed here. */
@@ -106,6 +111,8 @@ static void board_on_open(struct rboard *b, int sender, const struct board_messa
         if (rc != 0)
             log_few(&board_message_warned, "the memory of a board cannot be passed to rank %d: %s",
                     member->rank, strerror(-rc));
+        if (atomic_load_explicit(&b->lost, memory_order_relaxed) != 0)
+            board_send_lost_to(b, sender); /* it had not opened the board when the loss was sent */
     }
     if (!member->awaited)
         return;
