@@ -379,6 +379,54 @@ int rgroup_combine(void *into, const void *from, size_t count, rgroup_type_t typ
 /* Closes all pipes; what was written is delivered. The group is gone, also when an error is returned. */
 int rgroup_close(rgroup_t group);
 
+/* ---- boards: memory that one of n ranks writes, and all ranks of its host read ---- */
+
+/* A member is an index into the list of ranks, from 0. Each member writes its own memory. */
+typedef struct rboard *rboard_t;
+
+typedef struct rboard_config {
+    uint64_t
+        context; /* which of the boards of these ranks, below 2^61 or from rcontext; the same at all members */
+    uint64_t bytes; /* of the memory of each member; the same at all members; default 4096 */
+    int timeout_ms; /* deadline of rboard_wait, as in rpipe_config_t */
+} rboard_config_t;
+
+/* A word of 32 bits, aligned, in the memory of any member, and the value that the caller has loaded from it. */
+typedef struct rboard_word {
+    const void *word;
+    uint32_t seen;
+} rboard_word_t;
+
+/* Opens a board of n ranks, 1 to 65,536, this one among them; ranks NULL: 0 to n - 1. All open it; it does not wait. */
+int rboard_open(rboard_t *board, const rboard_config_t *cfg, const int *ranks, int n, size_t size);
+
+/* Waits until the memory of every member of this host is mapped, up to the deadline. */
+int rboard_wait(rboard_t board);
+
+/* Memory of this member: zero at first, page-aligned. NULL: board is NULL, or after rexit. */
+void *rboard_mem(rboard_t board);
+
+/* Memory of a member; NULL: not mapped yet, on another host, dead, or no such member. */
+const void *rboard_mem_of(rboard_t board, int member);
+
+/* Number of the host of a member: hosts are numbered from 0 in the order of their first members. -EINVAL: no such member. */
+int rboard_host(rboard_t board, int member);
+
+/* After a store to a word of the own memory: wakes the members that sleep on it. */
+void rboard_wake(rboard_t board, const void *word);
+
+/* Sleeps until one of n words, 1 to 64, has another value than seen. timeout_ms: ms, or R_FOREVER. */
+int rboard_sleep(rboard_t board, const rboard_word_t *words, int n, int timeout_ms);
+
+/* 0, or the code of the loss of a member of any host, which stays. member may be NULL. */
+int rboard_lost(rboard_t board, int *member);
+
+/* Reports a failure of this member, -1 to -4095, to all members: rboard_lost returns it there, and waits end. */
+int rboard_fail(rboard_t board, int code);
+
+/* Closes the board here: all memory is unmapped. Does not wait for other members. */
+int rboard_close(rboard_t board);
+
 /* ---- control network: slow, reliable, for set-up ---- */
 
 /* Rank of this process, from 0; -ENOTCONN outside of a job. */
@@ -415,6 +463,7 @@ void R_VERB(network_abort, rpipe_network_abort, (int code)) __attribute__((noret
 #define rpipe_pending(...) rpipe_pending(__VA_ARGS__, sizeof(rpipe_config_t))
 #endif
 #define rcells_open(...) rcells_open(__VA_ARGS__, sizeof(rcells_config_t))
+#define rboard_open(...) rboard_open(__VA_ARGS__, sizeof(rboard_config_t))
 #define rgroup_open(...) rgroup_open(__VA_ARGS__, sizeof(rpipe_config_t))
 
 #ifdef __cplusplus

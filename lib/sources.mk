@@ -41,6 +41,8 @@ lib_libutil_la_SOURCES = \
 	lib/util/received_fd.h \
 	lib/util/received_socket.c \
 	lib/util/received_socket.h \
+	lib/util/segment.c \
+	lib/util/segment.h \
 	lib/util/settings.c \
 	lib/util/settings.h \
 	lib/util/sized.h \
@@ -175,6 +177,8 @@ lib_libcontrol_la_SOURCES = \
 lib_libsync_la_SOURCES = \
 	lib/sync/block_table.c \
 	lib/sync/block_table.h \
+	lib/sync/futex.c \
+	lib/sync/futex.h \
 	lib/sync/reclaim.c \
 	lib/sync/reclaim.h \
 	lib/sync/reclaim_channel.c \
@@ -216,6 +220,15 @@ observe_sources = \
 	lib/observe/report/trace_json.h
 
 rpipe_sources = \
+	lib/rpipe/board/board.c \
+	lib/rpipe/board/board.h \
+	lib/rpipe/board/board_call.c \
+	lib/rpipe/board/board_message.c \
+	lib/rpipe/board/board_message.h \
+	lib/rpipe/board/board_open.c \
+	lib/rpipe/board/board_sleep.c \
+	lib/rpipe/board/boards.c \
+	lib/rpipe/board/boards.h \
 	lib/rpipe/connect/areas.c \
 	lib/rpipe/connect/areas.h \
 	lib/rpipe/connect/close.c \
@@ -460,8 +473,6 @@ pkglib_LTLIBRARIES += lib/btl_shm.la
 lib_btl_shm_la_SOURCES = \
 	lib/btl/shm/mapping.c \
 	lib/btl/shm/mapping.h \
-	lib/btl/shm/segment.c \
-	lib/btl/shm/segment.h \
 	lib/btl/shm/shm.c
 lib_btl_shm_la_LIBADD = lib/libslab.la lib/libutil.la
 lib_btl_shm_la_LDFLAGS = $(module_flags)

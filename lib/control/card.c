@@ -116,6 +116,22 @@ bool card_same_host(const struct card *a, const struct card *b)
     return card_same_kernel(a, b) && a->network == b->network;
 }
 
+struct control_host card_host(const struct card *card)
+{
+    struct control_host host = {{0}};
+
+    static_assert(sizeof(card->boot_id) + sizeof(card->network) == sizeof(host.id) &&
+                      sizeof(card->process_id) <= sizeof(host.id),
+                  "the parts of an id");
+    if (card_shows_host(card) && card->unix_bytes > 0) {
+        memcpy(host.id, card->boot_id, sizeof(card->boot_id));
+        memcpy(host.id + sizeof(card->boot_id), &card->network, sizeof(card->network));
+    } else { /* it shares a host with no other rank */
+        memcpy(host.id, card->process_id, sizeof(card->process_id));
+    }
+    return host;
+}
+
 bool cookie_equal(const uint8_t *a, const uint8_t *b)
 {
     unsigned difference = 0, i;

@@ -70,11 +70,17 @@ static inline struct version_range control_versions(void)
     return version_range_of("control", CONTROL_VERSION_OLDEST, CONTROL_VERSION_NEWEST);
 }
 
+/* Two ranks have the same one if descriptors can be passed between them: host, network namespace, Unix sockets. */
+struct control_host {
+    uint8_t id[24];
+};
+
 /* Magic, versions, rank, cookie, process id, host, pid, backends; no addresses yet. 0 or -errno
  * and a message. */
 int card_make(struct card *card, int rank, struct error *err);
 /* Checks and copies the card of `rank` as the job returned it. 0, or -EPROTO and a message. */
 int card_check(struct card *card, const void *blob, size_t bytes, int rank, struct error *err);
+struct control_host card_host(const struct card *card);
 bool card_same_host(const struct card *a, const struct card *b);
 /* The process ids of both are of one namespace. */
 bool card_same_pids(const struct card *a, const struct card *b);

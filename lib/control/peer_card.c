@@ -59,7 +59,8 @@ static struct card_facts peer_card_facts_of(const struct card *card)
                                .same_kernel = card_same_kernel(card, &control.card),
                                .shows_host = card_shows_host(card),
                                .path = peer_card_path(card, &unused),
-                               .backends = card->backends};
+                               .backends = card->backends,
+                               .host = card_host(card)};
 }
 
 /* Keeps the card, unless another thread was faster, or the peer has ended. 0 or -ENOMEM. */
@@ -179,9 +180,9 @@ int control_host_unknown(int peer)
     return facts.shows_host ? -1 : peer;
 }
 
-int control_peer_backends(int peer, uint32_t *backends, bool *same_kernel, struct error *err)
+/* Of any rank, this one included. */
+static int peer_card_facts_any(int peer, struct card_facts *facts, struct error *err)
 {
-    struct card_facts facts;
     struct error cause = {""};
     struct peer *p;
 
@@ -192,11 +193,31 @@ int control_peer_backends(int peer, uint32_t *backends, bool *same_kernel, struc
         return error_set(err, -ENOENT, "there is no %s; the job has %d ranks",
                          control_peer_name(peer), control.size);
     if (peer == control.rank)
-        facts = peer_card_facts_of(&control.card);
-    else if (peer_card_facts(p, &facts, &cause) != 0)
+        *facts = peer_card_facts_of(&control.card);
+    else if (peer_card_facts(p, facts, &cause) != 0)
         return error_set(err, -EHOSTUNREACH, "the business card of %s cannot be read: %s",
                          control_peer_name(peer), cause.text);
+    return 0;
+}
+
+int control_peer_backends(int peer, uint32_t *backends, bool *same_kernel, struct error *err)
+{
+    struct card_facts facts;
+    int result = peer_card_facts_any(peer, &facts, err);
+
+    if (result != 0)
+        return result;
     *backends = facts.backends;
     *same_kernel = facts.same_kernel;
     return 0;
+}
+
+int control_host(int peer, struct control_host *host, struct error *err)
+{
+    struct card_facts facts;
+    int result = peer_card_facts_any(peer, &facts, err);
+
+    if (result == 0)
+        *host = facts.host;
+    return result;
 }

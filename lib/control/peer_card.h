@@ -24,4 +24,7 @@ int control_host_unknown(int peer);
  * 0; -ENOENT: there is no such peer; -ENOTCONN; -EHOSTUNREACH; with a message. */
 int control_peer_backends(int peer, uint32_t *backends, bool *same_kernel, struct error *err);
 
+/* That of the peer, or of this rank. As control_peer_backends(). */
+int control_host(int peer, struct control_host *host, struct error *err);
+
 #endif

@@ -54,6 +54,7 @@ struct card_facts {
     bool known, same_kernel, shows_host;
     int path; /* enum control_path, or -errno: peer_card_path() */
     uint32_t backends;
+    struct control_host host;
 };
 
 /* Where WIRE_EXITING for a peer is. What was queued on the peer's own connection is lost with it. */

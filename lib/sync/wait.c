@@ -10,15 +10,12 @@
  */
 #include "sync/wait.h"
 
+#include "sync/futex.h"
 #include "util/failpoint.h"
+#include "util/membarrier.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
-#include <linux/membarrier.h>
 #include <sched.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #define SPINS_PER_CLOCK 32 /* pauses between readings of the clock */
@@ -111,8 +108,7 @@ void wait_remote(struct waiter *w)
  */
 static void wait_make_seen(const struct waiter *w)
 {
-    if (w->fences || syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) != 0 ||
-        w->words != NULL)
+    if (w->fences || !membarrier_all() || w->words != NULL)
         fence_wake_word_before_recheck();
 }
 
@@ -126,37 +122,13 @@ static int64_t wait_sleep_ns(const struct waiter *w, int64_t now)
     return ns > 0 ? ns : 0;
 }
 
-static void wait_sleep_on(const struct waiter *w, int64_t now)
-{
-    struct timespec t = {0, (long)wait_sleep_ns(w, now)};
-
-    syscall(SYS_futex, w->word, FUTEX_WAIT, 1, &t, NULL, 0);
-}
-
-/* ---- many words: futex_waitv(2), from Linux 5.16 on ---- */
-
-#define CALL_FUTEX_WAITV 449 /* on every architecture; the headers may be older than the kernel */
-
-struct waitv {
-    uint64_t value, address;
-    uint32_t flags, zero;
-};
-#define WAITV_32 2u /* bits; not FUTEX_PRIVATE_FLAG: the other side is another process */
-
-static _Atomic bool wait_no_waitv; /* an older kernel, or one that forbids it */
-
 static void wait_sleep_on_many(const struct waiter *w, int64_t now)
 {
-    const int64_t until = now + wait_sleep_ns(w, now);
-    const struct timespec t = {(time_t)(until / (1000 * NS_PER_MS)),
-                               (long)(until % (1000 * NS_PER_MS))};
-    struct waitv v[WAIT_WORDS];
+    struct futex_word words[WAIT_WORDS];
 
     for (uint32_t i = 0; i < w->many_words; i++)
-        v[i] = (struct waitv){1, (uint64_t)(uintptr_t)w->many[i], WAITV_32, 0};
-    if (syscall(CALL_FUTEX_WAITV, v, w->many_words, 0, &t, CLOCK_MONOTONIC) < 0 &&
-        errno != EAGAIN && errno != EINTR && errno != ETIMEDOUT)
-        atomic_store_explicit(&wait_no_waitv, true, memory_order_relaxed);
+        words[i] = (struct futex_word){w->many[i], 1};
+    futex_wait_many(words, w->many_words, now + wait_sleep_ns(w, now));
 }
 
 /* False: there is no word to sleep on. */
@@ -164,7 +136,7 @@ static bool wait_find_words(struct waiter *w)
 {
     if (w->word != NULL)
         return true;
-    if (w->words == NULL || atomic_load_explicit(&wait_no_waitv, memory_order_relaxed))
+    if (w->words == NULL || !futex_many_works())
         return false;
     w->many_words = w->words(w->of, w->many);
     return w->many_words > 0;
@@ -213,7 +185,7 @@ int wait_step(struct waiter *w)
         return -ETIMEDOUT;
     if (w->phase == WAIT_ARMED) {
         if (w->word != NULL)
-            wait_sleep_on(w, now);
+            futex_wait(w->word, 1, wait_sleep_ns(w, now));
         else
             wait_sleep_on_many(w, now);
         w->slept = true;
@@ -277,5 +249,5 @@ void wake_up(_Atomic uint32_t *word)
     /* first the word, then the wake-up: a thread that sets it in between is woken; one that sets it later sees the awaited store */
     atomic_store_explicit(word, 0, memory_order_seq_cst);
     RPIPE_FAILPOINT("wake: word cleared");
-    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    futex_wake(word);
 }

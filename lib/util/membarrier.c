@@ -26,3 +26,8 @@ void membarrier_register(void)
 }
 
 bool membarrier_registered(void) { return membarrier_is_registered; }
+
+bool membarrier_all(void)
+{
+    return syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
+}

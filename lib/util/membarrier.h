@@ -14,5 +14,7 @@
 void membarrier_register(void); /* once per process; later calls do nothing */
 bool membarrier_registered(
     void); /* for GLOBAL_EXPEDITED, which is also how this process reaches others */
+/* Every thread of a registered process that runs now executes a fence. False: this kernel has no such call. */
+bool membarrier_all(void);
 
 #endif

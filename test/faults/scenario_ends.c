@@ -547,6 +547,7 @@ const struct scenario scenarios[] = {
      NULL},
     {"control network", scene_control, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", true, true,
      NULL},
+    {"board", scene_board, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false, false, NULL},
     {"scatter and redux", scene_compose, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", true,
      false, NULL},
     {"regions, PUT, blocks", scene_region, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false,

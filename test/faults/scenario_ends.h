@@ -27,5 +27,6 @@ int scene_compose(struct player *p); /* scatter and redux */
 int scene_region(
     struct player
         *p); /* memory of the program's, and of the pipe, and into such: scenario_regions.c */
+int scene_board(struct player *p); /* a board of the two ends: scenario_board.c */
 
 #endif

@@ -8,6 +8,7 @@ mpi_programs = \
 	test/mpi/mp_am \
 	test/mpi/mp_am_recovery \
 	test/mpi/mp_atomic \
+	test/mpi/mp_board \
 	test/mpi/mp_bootstrap \
 	test/mpi/mp_compose \
 	test/mpi/mp_compose_recovery \
@@ -80,6 +81,11 @@ mpi_tests = \
 	test/faults/resource_failure_pair-2-8+ofi.mpi \
 	test/faults/resource_failure_pair-2-8+tcp.mpi \
 	test/faults/resource_failure_pair-2-12.mpi \
+	test/mpi/mp_board-1.mpi \
+	test/mpi/mp_board-2.mpi \
+	test/mpi/mp_board-3-apart.mpi \
+	test/mpi/mp_board-5.mpi \
+	test/mpi/mp_board-8.mpi \
 	test/mpi/mp_bootstrap-2.mpi \
 	test/mpi/mp_bootstrap-3.mpi \
 	test/mpi/mp_bootstrap-5.mpi \
@@ -182,6 +188,7 @@ test_mpi_mp_am_LDADD = $(public)
 test_mpi_mp_am_recovery_LDADD = $(public)
 test_mpi_mp_atomic_LDADD = $(public)
 test_mpi_mp_death_recovery_LDADD = $(public)
+test_mpi_mp_board_LDADD = $(public)
 test_mpi_mp_event_LDADD = $(public)
 test_mpi_mp_events_LDADD = $(public)
 test_mpi_mp_graph_LDADD = $(public)

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "btl/shm/segment.h"
+#include "util/segment.h"
 
 #include <errno.h>
 #include <fcntl.h>

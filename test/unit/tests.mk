@@ -7,6 +7,7 @@ unit_tests = \
 	test/unit/test_am \
 	test/unit/test_am_context \
 	test/unit/test_backend_choice \
+	test/unit/test_board \
 	test/unit/test_cells \
 	test/unit/test_check \
 	test/unit/test_close_exit \
@@ -119,6 +120,7 @@ test_unit_test_coll_plans_LDADD = lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_am_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_am_context_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_config_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_board_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_cells_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_check_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_close_exit_LDADD = $(public) $(CMOCKA_LIBS)
@@ -152,8 +154,7 @@ test_unit_test_holding_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_strings_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_fold_LDADD = lib/libutil.la $(CMOCKA_LIBS) -lm
 test_unit_test_received_fd_LDADD = lib/libutil.la $(CMOCKA_LIBS)
-test_unit_test_segment_SOURCES = test/unit/test_segment.c lib/btl/shm/segment.c
-test_unit_test_segment_CPPFLAGS = $(AM_CPPFLAGS)
+test_unit_test_segment_SOURCES = test/unit/test_segment.c
 test_unit_test_segment_LDADD = lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_slab_LDADD = lib/libslab.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_tag_LDADD = $(public) $(CMOCKA_LIBS)

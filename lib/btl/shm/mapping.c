@@ -11,7 +11,7 @@
  */
 #include "btl/shm/mapping.h"
 
-#include "btl/shm/segment.h"
+#include "util/segment.h"
 #include "util/cpu.h"
 #include "util/list.h"
 #include "util/log.h"

@@ -12,7 +12,7 @@
  */
 #include "btl/btl.h"
 #include "btl/shm/mapping.h"
-#include "btl/shm/segment.h"
+#include "util/segment.h"
 #include "btl/slab.h"
 
 #include "util/cpu.h"

@@ -10,6 +10,7 @@
  */
 #include "observe/record/trace_clock.h"
 #include "observe/report/report.h"
+#include "rpipe/board/boards.h"
 #include "rpipe/connect/close.h"
 #include "rpipe/connect/ends.h"
 #include "rpipe/connect/roles.h"
@@ -101,10 +102,17 @@ static void rpipe_job_peer_gone(int rank, enum control_end end, const char *why)
     if (end == PEER_DIED)
         log_info("rank %d is gone: %s", rank, why);
     ends_peer_gone(rank, end == PEER_DIED);
+    boards_peer_gone(rank, end == PEER_DIED);
+}
+
+static void rpipe_job_peer_exiting(int rank)
+{
+    ends_peer_exiting(rank);
+    boards_peer_exiting(rank);
 }
 
 static const struct control_hooks rpipe_job_hooks = {message_dispatch, rpipe_job_peer_gone,
-                                                     ends_tick, ends_peer_exiting};
+                                                     ends_tick, rpipe_job_peer_exiting};
 
 /* The child of a fork has no service thread and must not touch what the parent goes on with. */
 static void rpipe_job_forked(void)
@@ -229,6 +237,7 @@ static int rpipe_job_open_layers(int *rank, int *size, struct error *err)
         .connection_failed = path_monitor_failed,
     };
     ends_start();
+    boards_start();
     rpipe_job_register_messages();
     rc = rpipe_job_reserve(err);
     if (rc == 0)
@@ -319,6 +328,7 @@ static int rpipe_job_end_calls_attempt(void *unused)
 {
     (void)unused;
     ends_leave();
+    boards_leave();
     return calls_any() ? R_PENDING : 0;
 }
 
@@ -380,6 +390,7 @@ static int rpipe_job_leave(void)
     RPIPE_FAILPOINT("rexit: begun");
     control_announce_exit();
     rpipe_job_close_all(deadline);
+    boards_close_all();
     deferred_close_finish(deadline);
     path_monitor_stop();
     roles_stop();

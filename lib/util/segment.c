@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* segment.c: see segment.h. */
-#include "btl/shm/segment.h"
+#include "util/segment.h"
 
 #include "util/limit.h"
 #include "util/log.h"

@@ -8,8 +8,8 @@
  * always, F_SEAL_FUTURE_WRITE if the peer only reads. A segment has no name in any file system, so
  * that kill -9 leaves nothing behind.
  */
-#ifndef BTL_SHM_SEGMENT_H
-#define BTL_SHM_SEGMENT_H
+#ifndef UTIL_SEGMENT_H
+#define UTIL_SEGMENT_H
 
 #include "util/error.h"
 

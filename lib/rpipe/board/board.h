@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * board.h: one board: its members, what is mapped of them, and what ends its waits (doc/boards.md).
+ *
+ *   board.c          the table of boards, and what changes the state of one
+ *   board_message.c  OPEN, CLOSED and LOST
+ *   boards.c         members that are gone; rexit
+ *   board_open.c     rboard_open, rboard_close: names and numbers, hosts, own memory
+ *   board_call.c     rboard_wait, rboard_lost, rboard_fail, and where memory is
+ *   board_sleep.c    rboard_wake, rboard_sleep
+ *
+ * Everything but the atomic words is written under boards_lock. Nothing that a message names is used before it has been compared
+ * with what this process has.
+ */
+#ifndef RPIPE_BOARD_BOARD_H
+#define RPIPE_BOARD_BOARD_H
+
+#include "util/error.h"
+#include "util/list.h"
+#include "util/segment.h"
+
+#include <pthread.h>
+#include <rpipe.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct board_member {
+    int rank;
+    uint32_t host;
+    uint32_t mate; /* here: index into rboard.sleepers */
+    bool here;     /* a member of this host; this member itself is one */
+    bool awaited;  /* here: neither its memory nor the message that it will not come has arrived */
+    bool answered; /* its OPEN has been answered */
+    const void *_Atomic mem; /* NULL: not mapped, or the member has died */
+    struct segment segment;  /* stays mapped until rboard_close */
+};
+
+/* How often this process has opened the boards of a name: (context, ranks). Stays until rexit. */
+struct board_name {
+    uint64_t context, ranks; /* ranks: hash of the list */
+    uint64_t opened;
+    struct rboard *board; /* the one that is open, or NULL */
+};
+
+struct rboard {
+    /* loaded by each rboard_wake */
+    const _Atomic uint32_t *_Atomic *sleepers; /* of the members of this host */
+    _Atomic uint32_t mates;                    /* how many; 0 after rexit */
+    _Atomic bool fences;   /* some member of this host is not registered for membarrier */
+    _Atomic uint64_t lost; /* -code << 32 | member; 0: none. Set once */
+
+    void *_Atomic mem;              /* of this member */
+    _Atomic uint32_t *own_sleepers; /* in its last line */
+    _Atomic uint32_t news;          /* changes with each event that may end a sleep */
+    _Atomic uint32_t wake;          /* wake word of rboard_wait */
+    int n, me;
+    struct board_member *member;
+    uint32_t hosts;
+    uint32_t awaited; /* members of this host whose memory is awaited */
+    uint64_t bytes;   /* as configured */
+    int timeout_ms;
+    struct segment segment; /* own memory */
+    int fd;                 /* of it, until each member of the host has it; or -1 */
+    int refused;            /* 0, or why the memory of a member will not be mapped */
+    struct error refused_reason;
+    struct board_name *name;
+    uint64_t number;
+    struct link link; /* in boards_all */
+};
+
+/* ---- the table ---- */
+
+extern pthread_mutex_t boards_lock;
+extern struct link boards_all; /* open boards */
+/* The entry of a name. Lock held. Found, or with `make` created; NULL. */
+struct board_name *boards_name(uint64_t context, uint64_t ranks, bool make);
+void boards_forget_names(void);
+
+/* ---- changes of the state of a board: lock held ---- */
+
+/* Ends all waits of this process, so that their conditions are loaded again. */
+void board_wake_own(struct rboard *b);
+/* Stores the loss, unless there is one. True: it is new. */
+bool board_set_lost(struct rboard *b, int code, int member);
+/* The memory of this member will not come. */
+void board_refuse(struct rboard *b, int member, int code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* One member of the host is not awaited any more. */
+void board_arrived(struct rboard *b, int member);
+/* Unmaps and closes; the structure stays. No thread is in a call. */
+void board_release(struct rboard *b);
+/* What stands for `sleepers` of a member that is not mapped, for which every wake calls the kernel, and of a dead one. */
+extern const _Atomic uint32_t board_sleepers_unmapped, board_sleepers_none;
+
+/* ---- calls ---- */
+
+/* Of the job and of the handle: 0, or the code and its message. */
+int board_check(const struct rboard *b);
+/* The loss, 0: none; and as the result of a call, with its message. */
+int board_lost_code(struct rboard *b, int *member);
+int board_lost_error(struct rboard *b);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * board_message.c: the messages of boards (doc/boards.md "Messages"), see board_message.h. They are received by the service thread.
+ *
+ * A message of a board that this process has not opened leaves nothing behind: it requests the memory of others when it opens.
+ */
+#include "rpipe/board/board_message.h"
+
+#include "control/control.h"
+#include "rpipe/end/message.h"
+#include "util/failpoint.h"
+#include "util/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CLOSED_MOST                                                                                \
+    (1u << 20) /* messages that wait for a rank when one more CLOSED is sent to it */
+
+static _Atomic unsigned board_message_warned;
+
+static struct board_message board_message_of(const struct rboard *b, enum board_message_kind kind)
+{
+    return (struct board_message){.bytes = sizeof(struct board_message),
+                                  .kind = (uint16_t)kind,
+                                  .context = b->name->context,
+                                  .ranks = b->name->ranks,
+                                  .number = b->number,
+                                  .members = (uint32_t)b->n};
+}
+
+int board_send_open(struct rboard *b, int member, bool request)
+{
+    struct board_message m = board_message_of(b, BOARD_OPEN);
+
+    m.flags = request ? BOARD_ANSWER : 0;
+    m.board_bytes = b->bytes;
+    return control_post(b->member[member].rank, MESSAGE_BOARD, &m, sizeof(m), &b->fd, 1);
+}
+
+/* A message that cannot be queued is dropped: its receiver is gone, or its waits end at their deadline. */
+static void board_send_lost_to(const struct rboard *b, int member)
+{
+    const uint64_t lost = atomic_load_explicit(&b->lost, memory_order_relaxed);
+    struct board_message m = board_message_of(b, BOARD_LOST);
+
+    m.code = -(int32_t)(lost >> 32);
+    m.lost = (uint32_t)lost;
+    (void)control_post(b->member[member].rank, MESSAGE_BOARD, &m, sizeof(m), NULL, 0);
+}
+
+void board_send_lost(struct rboard *b, bool to_here, bool to_others)
+{
+    for (int i = 0; i < b->n; i++)
+        if (i != b->me && (b->member[i].here ? to_here : to_others))
+            board_send_lost_to(b, i);
+}
+
+/* The board that the message names has been closed here. */
+static void board_send_closed(int to, const struct board_message *open)
+{
+    struct board_message m = *open;
+
+    m.kind = BOARD_CLOSED;
+    m.flags = 0;
+    if (control_backlog(to) < CLOSED_MOST)
+        (void)control_post(to, MESSAGE_BOARD, &m, sizeof(m), NULL, 0);
+}
+
+/* ---- receiving ---- */
+
+/* 0, or -errno and an error message. Besides the seals that segment_map() requires: no process but the owner, by the
+ * mapping that it has, can write or punch holes. */
+static int board_map(struct rboard *b, struct board_member *member, const struct board_message *m,
+                     int fd, struct error *err)
+{
+    const int seals = fd >= 0 ? fcntl(fd, F_GET_SEALS) : 0;
+
+    if (m->board_bytes != b->bytes)
+        return error_set(err, -EPROTO, "bytes is %llu here and %llu there; all members must agree",
+                         (unsigned long long)b->bytes, (unsigned long long)m->board_bytes);
+    if (fd < 0)
+        return error_set(err, -EMFILE,
+                         "there was no file descriptor left to receive it (see ulimit -n)");
+    if (seals < 0 || (seals & F_SEAL_FUTURE_WRITE) == 0)
+        return error_set(err, -EPROTO, "it is not memory with F_SEAL_FUTURE_WRITE (seals %#x)",
+                         (unsigned)seals);
+    return segment_map(fd, b->segment.bytes, false, &member->segment, err);
+}
+
+static const _Atomic uint32_t *board_sleepers_in(const struct rboard *b, const struct segment *s)
+{
+    return (const _Atomic uint32_t *)(const void *)((const char *)s->base +
+                                                    ((const char *)(const void *)b->own_sleepers -
+                                                     (const char *)b->segment.base));
+}
+
+static void board_on_open(struct rboard *b, int sender, const struct board_message *m, int fd)
+{
+    struct board_member *member = &b->member[sender];
+    struct error err = {""};
+    int rc;
+
+    if (!member->here)
+        return;
+    if ((m->flags & BOARD_ANSWER) != 0 && !member->answered && b->fd >= 0) {
+        member->answered = true;
+        rc = board_send_open(b, sender, false);
+        if (rc != 0)
+            log_few(&board_message_warned, "the memory of a board cannot be passed to rank %d: %s",
+                    member->rank, strerror(-rc));
+        if (atomic_load_explicit(&b->lost, memory_order_relaxed) != 0)
+            board_send_lost_to(b, sender); /* it had not opened the board when the loss was sent */
+    }
+    if (!member->awaited)
+        return;
+    RPIPE_FAILPOINT("board: memory received");
+    rc = board_map(b, member, m, fd, &err);
+    RPIPE_FAILPOINT("board: memory mapped");
+    if (rc != 0) {
+        board_refuse(b, sender, rc, "the memory of member %d, rank %d, cannot be mapped: %s",
+                     sender, member->rank, err.text);
+        return;
+    }
+    /* release: pairs with the acquire in rboard_mem_of and rboard_wake: the pages are mapped */
+    atomic_store_explicit(&b->sleepers[member->mate], board_sleepers_in(b, &member->segment),
+                          memory_order_release);
+    atomic_store_explicit(&member->mem, member->segment.base, memory_order_release);
+    board_arrived(b, sender);
+}
+
+/* Another member; -1: the rank is none. */
+static int board_find_member(const struct rboard *b, int rank)
+{
+    for (int i = 0; i < b->n; i++)
+        if (b->member[i].rank == rank && i != b->me)
+            return i;
+    return -1;
+}
+
+static void board_on_message(struct rboard *b, int from, const struct board_message *m, int fd)
+{
+    const int sender = board_find_member(b, from);
+
+    if (m->members != (uint32_t)b->n || sender < 0) {
+        log_few(
+            &board_message_warned,
+            "rank %d: message about a board of %u members ignored: it has %d, and the rank is %s",
+            from, m->members, b->n, sender < 0 ? "none of them" : "one of them");
+        return;
+    }
+    switch (m->kind) {
+    case BOARD_OPEN:
+        board_on_open(b, sender, m, fd);
+        break;
+    case BOARD_CLOSED:
+        if (b->member[sender].awaited)
+            board_refuse(b, sender, -EPIPE, "member %d, rank %d, has closed this board", sender,
+                         from);
+        break;
+    case BOARD_LOST:
+        if (m->lost < (uint32_t)b->n && m->code < 0 && m->code > -4096)
+            (void)board_set_lost(b, m->code, (int)m->lost);
+        break;
+    default:
+        log_few(&board_message_warned, "rank %d: message %u about a board ignored", from, m->kind);
+    }
+}
+
+static void board_dispatch(int from, const struct board_message *m, int fd)
+{
+    const struct board_name *name;
+
+    pthread_mutex_lock(&boards_lock);
+    name = boards_name(m->context, m->ranks, false);
+    if (name != NULL && name->board != NULL && name->board->number == m->number)
+        board_on_message(name->board, from, m, fd);
+    else if (name != NULL && m->kind == BOARD_OPEN && m->number <= name->opened)
+        board_send_closed(from, m);
+    pthread_mutex_unlock(&boards_lock);
+}
+
+static void board_receive(int from, uint32_t type, const void *body, size_t bytes, const int *fds,
+                          int nfds)
+{
+    struct board_message m = {0};
+
+    (void)type;
+    if (bytes >= sizeof(m)) /* members that a newer version appends are ignored */
+        memcpy(&m, body, sizeof(m));
+    if (m.bytes != bytes)
+        log_few(&board_message_warned,
+                "rank %d: malformed message about a board ignored (%zu bytes, expected %zu)", from,
+                bytes, sizeof(m));
+    else
+        board_dispatch(from, &m, nfds == 1 ? fds[0] : -1);
+}
+
+void board_message_start(void)
+{
+    static const struct message_handler handler = {.of_none = board_receive};
+
+    message_register(MESSAGE_BOARD, &handler);
+}

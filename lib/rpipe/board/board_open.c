@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* board_open.c: rboard_open and rboard_close, see board.h. */
+#include "rpipe/board/board.h"
+#include "rpipe/board/board_message.h"
+#include "rpipe/board/boards.h"
+
+#include "control/control.h"
+#include "rpipe/end/call.h"
+#include "rpipe/end/config.h"
+#include "rpipe/end/job_state.h"
+#include "util/failpoint.h"
+#include "util/fork_fds.h"
+#include "util/hash.h"
+#include "util/map.h"
+#include "util/sized.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MEMBERS_MOST 65536
+#define BYTES_DEFAULT 4096
+#define BYTES_MOST (UINT64_C(1) << 40)
+
+/* ---- what the caller gives ---- */
+
+static int board_check_config(rboard_config_t *cfg, int n, int *timeout_ms, struct error *err)
+{
+    if (cfg->bytes == 0)
+        cfg->bytes = BYTES_DEFAULT;
+    if (n < 1 || n > MEMBERS_MOST)
+        return error_set(err, -EINVAL, "n is %d; it must be 1 to %d", n, MEMBERS_MOST);
+    if (cfg->bytes > BYTES_MOST)
+        return error_set(err, -EINVAL, "bytes is %llu; it must be at most 2^40",
+                         (unsigned long long)cfg->bytes);
+    if ((cfg->context & CONTEXT_LIBRARY) != 0)
+        return error_set(err, -EINVAL,
+                         "context is 0x%llx; it must be below 2^61 or come from rcontext",
+                         (unsigned long long)cfg->context);
+    return config_timeout(cfg->timeout_ms, timeout_ms, err);
+}
+
+/* Each rank is of this job, and occurs once; this one does. */
+static int board_set_ranks(struct rboard *b, const int *ranks, struct error *err)
+{
+    const int all = job_ranks();
+    unsigned char *seen = calloc((size_t)all, 1);
+    int rc = 0;
+
+    if (seen == NULL)
+        return error_set(err, -ENOMEM, "no memory for %d ranks", all);
+    b->me = -1;
+    for (int i = 0; i < b->n && rc == 0; i++) {
+        const int rank = ranks != NULL ? ranks[i] : i;
+
+        if (rank < 0 || rank >= all)
+            rc = error_set(err, -ENOENT, "member %d is rank %d; the ranks of this job are 0 to %d",
+                           i, rank, all - 1);
+        else if (seen[rank]++ != 0)
+            rc = error_set(err, -EINVAL, "rank %d occurs twice; member %d is the second one", rank,
+                           i);
+        else if (rank == job_own_rank())
+            b->me = i;
+        b->member[i].rank = rank;
+    }
+    free(seen);
+    if (rc == 0 && b->me < 0)
+        rc = error_set(err, -EINVAL, "rank %d, this one, is not a member", job_own_rank());
+    return rc;
+}
+
+static uint64_t board_hash_ranks(const struct rboard *b)
+{
+    uint64_t hash = HASH_BASIS;
+
+    for (int i = 0; i < b->n; i++)
+        hash = hash_bytes(hash, &b->member[i].rank, sizeof(b->member[i].rank));
+    return hash;
+}
+
+/* ---- hosts ---- */
+
+/* The host of a rank that is gone is not known any more: it has one of its own. */
+static int board_host_of(int rank, struct control_host *host, struct error *err)
+{
+    int rc = control_host(rank, host, err);
+
+    if (rc == 0 || control_peer_state(rank) == 0)
+        return rc;
+    memset(host->id, 0xff, sizeof(host->id));
+    memcpy(host->id, &rank, sizeof(rank));
+    return 0;
+}
+
+/* Numbers the hosts in the order of their first members. */
+static int board_find_hosts(struct rboard *b, struct error *err)
+{
+    struct control_host *known = calloc((size_t)b->n, sizeof(*known)), host;
+    uint32_t at;
+    int rc = 0;
+
+    if (known == NULL)
+        return error_set(err, -ENOMEM, "no memory for the hosts of %d members", b->n);
+    for (int i = 0; i < b->n && rc == 0; i++) {
+        rc = board_host_of(b->member[i].rank, &host, err);
+        for (at = 0; at < b->hosts && memcmp(&known[at], &host, sizeof(host)) != 0;)
+            at++;
+        if (at == b->hosts)
+            known[b->hosts++] = host;
+        b->member[i].host = at;
+    }
+    free(known);
+    return rc;
+}
+
+/* The members of this host; the memory of all but this one is awaited. */
+static int board_find_mates(struct rboard *b, struct error *err)
+{
+    uint32_t mates = 0;
+
+    for (int i = 0; i < b->n; i++) {
+        struct board_member *m = &b->member[i];
+
+        m->here = m->host == b->member[b->me].host;
+        m->awaited = m->here && i != b->me;
+        m->mate = m->here ? mates++ : 0;
+    }
+    b->awaited = mates - 1;
+    b->sleepers = calloc(mates, sizeof(*b->sleepers));
+    if (b->sleepers == NULL)
+        return error_set(err, -ENOMEM, "no memory for %u members of this host", mates);
+    for (uint32_t i = 0; i < mates; i++)
+        atomic_store_explicit(&b->sleepers[i], &board_sleepers_unmapped, memory_order_relaxed);
+    atomic_store_explicit(&b->mates, mates, memory_order_relaxed);
+    return 0;
+}
+
+/* ---- opening ---- */
+
+/* Own memory: that of the program, and behind it one line with `sleepers`. */
+static int board_make_memory(struct rboard *b, struct error *err)
+{
+    const size_t line = map_round_up((size_t)b->bytes, CACHE_LINE);
+    struct board_member *m = &b->member[b->me];
+    int rc = segment_make(line + CACHE_LINE, false, false, &b->segment, &b->fd, err);
+
+    if (rc != 0)
+        return rc;
+    fork_fds_add(b->fd);
+    b->own_sleepers = (_Atomic uint32_t *)(void *)((char *)b->segment.base + line);
+    atomic_store_explicit(&b->mem, b->segment.base, memory_order_relaxed);
+    atomic_store_explicit(&m->mem, b->segment.base, memory_order_relaxed);
+    atomic_store_explicit(&b->sleepers[m->mate], b->own_sleepers, memory_order_relaxed);
+    return 0;
+}
+
+static void board_free(struct rboard *b)
+{
+    if (b == NULL)
+        return;
+    free((void *)b->sleepers);
+    free(b->member);
+    free(b);
+}
+
+static struct rboard *board_alloc(int n)
+{
+    struct rboard *b = calloc(1, sizeof(*b));
+
+    if (b == NULL)
+        return NULL;
+    b->member = calloc((size_t)n, sizeof(*b->member));
+    if (b->member == NULL) {
+        free(b);
+        return NULL;
+    }
+    b->n = n;
+    b->fd = -1;
+    list_init(&b->link);
+    atomic_init(&b->fences, true);
+    return b;
+}
+
+/* From here on messages of the other members find the board. */
+static int board_register(struct rboard *b, uint64_t context, struct error *err)
+{
+    struct board_name *name;
+    int rc = 0;
+
+    pthread_mutex_lock(&boards_lock);
+    name = boards_name(context, board_hash_ranks(b), true);
+    if (name == NULL)
+        rc = error_set(err, -ENOMEM, "no memory for another board");
+    else if (name->board != NULL)
+        rc = error_set(err, -EEXIST, "a board of these ranks is open in context %llu already",
+                       (unsigned long long)context);
+    if (rc == 0) {
+        name->board = b;
+        b->name = name;
+        b->number = ++name->opened;
+        list_append(&boards_all, &b->link);
+        if (b->awaited == 0) {
+            fork_fds_close(b->fd);
+            b->fd = -1;
+        }
+        boards_check_members(b);
+    }
+    pthread_mutex_unlock(&boards_lock);
+    return rc;
+}
+
+/* Passes the memory to every other member of the host. One that is gone is noticed by the service thread. */
+static int board_announce(struct rboard *b, struct error *err)
+{
+    int rc = 0;
+
+    pthread_mutex_lock(&boards_lock);
+    for (int i = 0; i < b->n && rc == 0; i++) {
+        const struct board_member *m = &b->member[i];
+
+        if (!m->awaited)
+            continue;
+        rc = board_send_open(b, i, true);
+        if (rc == -ECONNRESET || rc == -EPIPE)
+            rc = 0;
+        if (rc != 0)
+            error_note(err, "the memory cannot be passed to member %d, rank %d: %s", i, m->rank,
+                       strerror(-rc));
+    }
+    if (rc != 0 && board_set_lost(b, rc, b->me)) /* those that have it wait for this member */
+        board_send_lost(b, true, true);
+    pthread_mutex_unlock(&boards_lock);
+    return rc;
+}
+
+/* The first member of a host notices the end of the first of each other one: that of a host as a whole. */
+static void board_monitor_hosts(const struct rboard *b)
+{
+    uint32_t next = 0;
+
+    for (int i = 0; i < b->me; i++)
+        if (b->member[i].here)
+            return;
+    for (int i = 0; i < b->n && b->hosts > 1; i++) {
+        if (b->member[i].host != next)
+            continue;
+        next++;
+        if (!b->member[i].here)
+            control_monitor(b->member[i].rank);
+    }
+}
+
+static void board_discard(struct rboard *b)
+{
+    pthread_mutex_lock(&boards_lock);
+    board_release(b);
+    pthread_mutex_unlock(&boards_lock);
+    board_free(b);
+}
+
+static int board_open(rboard_t *board, const rboard_config_t *cfg, const int *ranks, int n,
+                      size_t size)
+{
+    struct error err = {""};
+    rboard_config_t known;
+    struct rboard *b = NULL;
+    int timeout_ms = 0, rc = job_check();
+
+    if (rc != 0)
+        return rc;
+    if (board == NULL || cfg == NULL)
+        return call_error(NULL, -EINVAL, "%s is NULL", board == NULL ? "board" : "cfg");
+    rc = sized_copy(&known, sizeof(known), cfg, size, &err);
+    if (rc == 0)
+        rc = board_check_config(&known, n, &timeout_ms, &err);
+    if (rc == 0 && (b = board_alloc(n)) == NULL)
+        rc = error_set(&err, -ENOMEM, "no memory for a board of %d members", n);
+    if (rc != 0)
+        return call_error(NULL, rc, "%s", err.text);
+    b->bytes = known.bytes;
+    b->timeout_ms = timeout_ms;
+    if ((rc = board_set_ranks(b, ranks, &err)) == 0 && (rc = board_find_hosts(b, &err)) == 0 &&
+        (rc = board_find_mates(b, &err)) == 0 && (rc = board_make_memory(b, &err)) == 0 &&
+        (rc = board_register(b, known.context, &err)) == 0) {
+        RPIPE_FAILPOINT("rboard_open: before OPEN");
+        rc = board_announce(b, &err);
+        RPIPE_FAILPOINT("rboard_open: OPEN queued");
+    }
+    if (rc != 0) {
+        board_discard(b);
+        return call_error(NULL, rc, "%s", err.text);
+    }
+    board_monitor_hosts(b);
+    *board = b;
+    return 0;
+}
+
+int(rboard_open)(rboard_t *board, const rboard_config_t *cfg, const int *ranks, int n, size_t size)
+{
+    struct call call;
+
+    call_enter(&call, "rboard_open");
+    return call_end(&call, board_open(board, cfg, ranks, n, size));
+}
+
+int rboard_close(rboard_t board)
+{
+    struct call call;
+    int rc;
+
+    call_enter(&call, "rboard_close");
+    rc = board_check(board);
+    if (rc == 0)
+        board_discard(board);
+    return call_end(&call, rc);
+}
