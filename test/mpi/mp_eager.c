@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * GET between processes, with sizes around the limit up to which a payload comes with its message: each rank writes to the next one and
- * reads from the one before it, in every mode, from a heap that is too small for all and may grow. Every byte is checked, and over a
- * network the reads of each reader are counted: one for each message that is longer, or beyond the first segment.
+ * reads from the one before it, in every mode, from a heap that has space for those that are in flight, and from a smaller one that
+ * grows. Every byte is checked, and over a network the reads of each reader are counted: one for each message that is longer, or
+ * beyond the first segment.
  */
 #include "test/lib/mp_check.h"
 #include <rpipe.h>
 
-enum { LIMIT = 16384, HEAP = 192 * 1024, AHEAD = 4, HELD = 3 };
+enum { LIMIT = 16384, AHEAD = 4, HELD = 3 };
+/*
+ * Each rank writes before it reads, so the next message must find memory beside AHEAD + HELD others. They leave at most as many gaps
+ * and one more for each segment, of which one is large enough: 512 and 768 KiB less 7 * 33 are more than 8 and 10 times 33.
+ */
+enum { FIXED = 512 * 1024, GROWING = 192 * 1024, GROWN = 768 * 1024 };
 static uint64_t messages; /* of each pipe: the argument, or 300 */
 
 struct ends {
@@ -33,7 +39,7 @@ static uint64_t key_from(const struct ends *e, uint64_t i)
     return mp_key(e->before, mp_rank, e->ctx, i);
 }
 
-static rch_t open_end(struct ends *e, bool writer, rpipe_sync_t mode, uint64_t most)
+static rch_t open_end(struct ends *e, bool writer, rpipe_sync_t mode, bool grows)
 {
     rpipe_config_t cfg = {0};
     rch_t ch;
@@ -41,8 +47,8 @@ static rch_t open_end(struct ends *e, bool writer, rpipe_sync_t mode, uint64_t m
     cfg.op = RPIPE_GET;
     cfg.peer = writer ? e->next : e->before;
     cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
-    cfg.heap_bytes = HEAP;
-    cfg.max_heap_bytes = most;
+    cfg.heap_bytes = grows ? GROWING : FIXED;
+    cfg.max_heap_bytes = grows ? GROWN : 0;
     cfg.grow_after_us = 1;
     cfg.context = e->ctx;
     cfg.mode = mode;
@@ -94,8 +100,8 @@ int main(int argc, char **argv)
         struct ends e = {NULL, NULL, (mp_rank + 1) % mp_ranks, (mp_rank + mp_ranks - 1) % mp_ranks,
                          i};
 
-        e.w = open_end(&e, true, modes[i / 2], i % 2 == 0 ? 0 : 4 * HEAP);
-        e.r = open_end(&e, false, modes[i / 2], i % 2 == 0 ? 0 : 4 * HEAP);
+        e.w = open_end(&e, true, modes[i / 2], i % 2 == 1);
+        e.r = open_end(&e, false, modes[i / 2], i % 2 == 1);
         stream(&e, i % 2 == 1);
         CHECK_OK(e.w, rclose(e.w));
         CHECK_OK(e.r, rclose(e.r));
