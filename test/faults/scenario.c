@@ -109,6 +109,7 @@ static void configure(const struct plan *plan)
         setenv("RPIPE_BTL", "ofi", 1);
         setenv("RPIPE_OFI_ORDER", plan->s->network, 1);
         setenv("RPIPE_OFI_PROVIDER", "tcp", 0);
+        setenv("RPIPE_EAGER", "500", 1); /* GET: of payloads some come with their slot, others are fetched */
     }
 }
 
