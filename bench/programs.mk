@@ -4,13 +4,15 @@
 
 # benchmarks
 
-noinst_PROGRAMS += bench/compose bench/copies bench/pingpong bench/ring bench/startup bench/vmem_pair
+noinst_PROGRAMS += bench/compose bench/copies bench/pingpong bench/ring bench/sockets bench/startup bench/vmem_pair
 bench_compose_LDADD = $(public)
 bench_copies_LDADD =
 bench_pingpong_SOURCES = bench/pingpong.c bench/two_cores.h
 bench_pingpong_LDADD =
 bench_ring_SOURCES = bench/ring.c bench/two_cores.h
 bench_ring_LDADD =
+bench_sockets_SOURCES = bench/sockets.c bench/two_cores.h
+bench_sockets_LDADD =
 bench_startup_SOURCES = bench/proc.h bench/startup.c
 bench_startup_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 bench_startup_LDADD = $(public) $(PMIX_LIBS) -lm
@@ -43,7 +45,7 @@ bench_alloc_threads_SOURCES = \
 bench_alloc_threads_LDADD = $(public) -lm
 EXTRA_DIST += bench/alloc_plots.py bench/alloc_thesis.py
 
-# the peers of bench/compare and bench/exchange
+# the peers of bench/compare, bench/compare_net and bench/exchange
 if HAVE_MPI
 noinst_PROGRAMS += bench/mpi_exchange bench/mpi_peer
 endif

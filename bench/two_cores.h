@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * two_cores.h: what the measurements of bare memory share (pingpong, ring): a process and its child on two processors, memory
- * that both have mapped, and rounds that are printed as JSON. A failure ends the program with a message.
+ * two_cores.h: what the measurements without the library share (pingpong, ring, sockets): a process and its child on two
+ * processors, memory that both have mapped, and rounds that are printed as JSON. A failure ends the program with a message.
  */
 #ifndef BENCH_TWO_CORES_H
 #define BENCH_TWO_CORES_H

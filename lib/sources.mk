@@ -50,6 +50,8 @@ lib_libutil_la_SOURCES = \
 	lib/util/thread_id.h
 
 lib_liballoc_la_SOURCES = \
+	lib/alloc/best_fit.c \
+	lib/alloc/best_fit.h \
 	lib/alloc/broken.h \
 	lib/alloc/chunk.h \
 	lib/alloc/desc.c \
@@ -58,6 +60,7 @@ lib_liballoc_la_SOURCES = \
 	lib/alloc/desc_chunk.h \
 	lib/alloc/fit.c \
 	lib/alloc/fit.h \
+	lib/alloc/free_set.c \
 	lib/alloc/free_set.h \
 	lib/alloc/heap.c \
 	lib/alloc/heap.h \
@@ -68,6 +71,8 @@ lib_liballoc_la_SOURCES = \
 	lib/alloc/index_node.h \
 	lib/alloc/index_pool.c \
 	lib/alloc/index_pool.h \
+	lib/alloc/lowest.c \
+	lib/alloc/lowest.h \
 	lib/alloc/next_fit.c \
 	lib/alloc/next_fit.h \
 	lib/alloc/next_fit_arena.h \
@@ -246,6 +251,8 @@ rpipe_sources = \
 	lib/rpipe/data/path_remote_credit.h \
 	lib/rpipe/data/path_remote_drain.c \
 	lib/rpipe/data/path_remote_drain.h \
+	lib/rpipe/data/path_remote_eager.c \
+	lib/rpipe/data/path_remote_eager.h \
 	lib/rpipe/data/path_remote_fetch.c \
 	lib/rpipe/data/path_remote_fetch.h \
 	lib/rpipe/data/path_remote_ops.c \

@@ -4,6 +4,7 @@
  *
  * Payload    PUT (default)  the writer's mirror is written into the reader's heap
  *            GET            the writer's heap is fetched into the reader's mirror, up to F messages ahead of rread
+ *            GET, EAGER     of every other message; the rest is written into the mirror with its slot
  * Network    STREAM (default)  writes arrive in the order in which they are posted: payload and slot without completions
  *            STEP           in any order: the slot is posted when the payload's completion has come, by the caller that progresses the connection
  * Variants   BREAK          the connection may fail at any moment while both live: what is in flight is lost, and an end that had
@@ -29,6 +30,13 @@
 #endif
 #define SLOT(m) (((m) - 1) % S)
 #define BLK(m)  (((m) - 1) % B)
+#if !defined(GET)
+#define WRITTEN(m) true             /* the payload is written, not fetched */
+#elif defined(EAGER)
+#define WRITTEN(m) ((m) % 2 == 1)
+#else
+#define WRITTEN(m) false
+#endif
 
 typedef slot_t { byte body, number, crc };
 mtype = { BYE, FAIL, DEAD };
@@ -89,7 +97,7 @@ byte   state[2];                    /* 0: in a call; 1: has stopped calling; 2: 
 #define THERE(f, what) if :: d_step { f -> what } :: !(f) fi
 #define LAND_PAY(b) \
     :: d_step { PAY_TURN(b) -> assert(!freed[R]); heap0[b] = block[b] }; \
-       THERE(pay[b] != 0, assert(!freed[R]); heap1[b] = block[b]; COMPLETE(b); pay[b] = 0)
+       THERE(pay[b] != 0, assert(!freed[R] && fetch[b] == 0); heap1[b] = block[b]; COMPLETE(b); pay[b] = 0)
 #define BODY(s)        assert(!freed[R]); ring[s].body = mring[s]
 #define FLAG(s)        assert(!freed[R]); ring[s].number = mring[s]; ring[s].crc = mring[s]
 #define LAND_SLOT(s) \
@@ -234,10 +242,10 @@ inline rwrite()
         :: MAY(W) && broken -> lost[W] = true
         :: else ->
             mring[SLOT(M)] = M;
-#if !defined(GET)
-            pay[BLK(M)] = M;
-#endif
-#if !defined(STEP) || defined(GET) || defined(M_NO_COMPLETION)
+            if :: WRITTEN(M) -> pay[BLK(M)] = M :: else fi;
+#if defined(STEP) && !defined(M_NO_COMPLETION)
+            if :: WRITTEN(M) :: else -> slt[SLOT(M)] = M fi;
+#else
             slt[SLOT(M)] = M;
 #endif
             sent++
@@ -408,7 +416,11 @@ end: do
                 assert(ring[SLOT(NEXT)].body == NEXT);          /* in order, and whole */
                 taken++; slots = taken;
 #if defined(GET)
-                if :: broken -> lost[R] = true :: else -> fetch[BLK(taken)] = 1 fi;
+                if
+                :: WRITTEN(taken) -> fetch[BLK(taken)] = 2              /* it is here */
+                :: !WRITTEN(taken) && broken -> lost[R] = true
+                :: else -> fetch[BLK(taken)] = 1
+                fi;
 #if defined(M_FREE_EARLY)
                 frees = taken
 #endif

@@ -46,8 +46,9 @@ test_names_LDADD = $(public) $(RDMACM_LIBS)
 dist_check_SCRIPTS += $(whole_scripts) test/run-mpi
 
 # what test/instructions runs
-check_PROGRAMS += test/instruction_calls
+check_PROGRAMS += test/instruction_calls test/instruction_pairs
 test_instruction_calls_LDADD = $(public)
+test_instruction_pairs_LDADD = $(public)
 
 # It has libraries linked anew where the others load them from, so it comes last, and alone.
 last_test = test/install

@@ -71,6 +71,8 @@ enum desc_state {
 static_assert((uint64_t)DESC_OWNER_MOST << DESC_OWNER_SHIFT < DESC_GENERATION_ONE,
               "behind the owner begins the generation");
 
+struct lowest_entry;
+
 struct rdesc {
     void *mem; /* address of the block; NULL if the range is not mapped here */
     union {
@@ -79,8 +81,9 @@ struct rdesc {
     };
     uint64_t offset; /* bytes from the beginning of the heap; meaningless for an inline message */
     union {
-        uint64_t header;    /* DESC_OWNED: user header that travels with the message */
-        struct rdesc *link; /* else: pool; order of notifications; free blocks without an index */
+        uint64_t header;            /* DESC_OWNED: user header that travels with the message */
+        struct rdesc *link;         /* else: pool; order of notifications; unindexed free blocks */
+        struct lowest_entry *entry; /* a free block of best-fit in the list of its size */
     };
     struct rdesc *prev,
         *next; /* neighbors in the order of the owner: of allocation, of address, or of reading */

@@ -19,6 +19,7 @@
 
 #include "alloc/desc.h"
 #include "alloc/index_pool.h"
+#include "alloc/lowest.h"
 #include "alloc/size_class.h"
 #include "util/error.h"
 
@@ -93,18 +94,12 @@ struct free_set {
     struct rdesc *unindexed; /* blocks without memory for an entry in an index, linked by .link */
     struct index *index;     /* the indices, by size class */
     uint32_t indices;      /* number of indices: all classes up to the largest segment's, or one */
-    uint32_t indexed;      /* blocks in all indices */
-    struct class_set some; /* the classes whose index is not empty */
+    uint32_t indexed;      /* blocks that are DESC_FREE */
+    struct class_set some; /* the classes whose index or list is not empty */
     struct index_pool nodes;
-    uint64_t random; /* state of the generator */
-};
-
-/* How the functions of rvmem.h reach the heap. */
-enum heap_way {
-    HEAP_CHECKED,        /* by heap.c, with a check after each operation */
-    HEAP_NEXT_FIT,       /* by the fast paths of next_fit.h */
-    HEAP_TREE_FIT,       /* by the fast paths of tree_fit.h */
-    HEAP_SEGREGATED_FIT, /* by the fast paths of segregated_fit.h */
+    struct lowest *list;      /* best-fit: the lists, by listed class */
+    struct lowest_pool lists; /* their nodes */
+    uint64_t random;          /* state of the generator */
 };
 
 struct heap {
@@ -115,6 +110,9 @@ struct heap {
     uint64_t used;      /* other fits: bytes allocated, in whole units */
     uint64_t allocs, frees;
     struct segregated *segregated; /* segregated-fit: its lists */
+    /* rvmem_alloc() and rvmem_free(), by the heuristic: vmem.c. */
+    raddr_t (*vmem_alloc)(struct heap *h, size_t bytes);
+    int (*vmem_free)(struct heap *h, raddr_t d);
     struct desc_pool pool;
     uint64_t round_up; /* bytes of a unit - 1: added to round up, */
     uint64_t whole;    /* and its complement, to mask with */
@@ -126,9 +124,9 @@ struct heap {
     uintptr_t zero;    /* next-fit: of the segment `at` */
     struct free_set free;
     rmalloc_fit_t algorithm;
-    uint8_t way; /* enum heap_way, for vmem.c */
-    bool ragged; /* some segment has a short last unit */
-    int error;   /* of the last allocation that failed */
+    bool ragged;  /* some segment has a short last unit */
+    bool checked; /* rvmem: every invariant is verified after each operation */
+    int error;    /* of the last allocation that failed */
     uint64_t failures;
     uint64_t bytes; /* of all segments */
     uint64_t peak;  /* largest number of bytes allocated so far, in whole units */
@@ -158,6 +156,12 @@ static inline uint64_t block_bytes(const struct heap *h, const struct rdesc *d)
         return units;
     rest = segment_of(h, d->offset)->end - d->offset;
     return units < rest ? units : rest;
+}
+
+/* Whether the last unit of a block is short. */
+static inline bool block_is_short(const struct heap *h, const struct rdesc *d)
+{
+    return UNLIKELY(h->ragged) && block_bytes(h, d) != (uint64_t)d->units << h->shift;
 }
 
 /* Address of an offset in the segment with this `zero`, or NULL if the range is not mapped here. */

@@ -9,6 +9,7 @@
  */
 #include "alloc/heap.h"
 
+#include "alloc/best_fit.h"
 #include "alloc/broken.h"
 #include "alloc/fit.h"
 #include "alloc/next_fit.h"
@@ -169,8 +170,14 @@ int heap_grow(struct heap *h, void *base, uint64_t bytes)
 /* Functions of their own, so that next-fit, the default of pipes, needs no stack frame. */
 static NOINLINE struct rdesc *heap_alloc_other(struct heap *h, size_t size)
 {
-    return h->algorithm == RMALLOC_SEGREGATED_FIT ? segregated_fit_alloc(h, size)
-                                                  : tree_fit_alloc(h, size);
+    struct rdesc *d;
+
+    if (h->algorithm == RMALLOC_SEGREGATED_FIT)
+        return segregated_fit_alloc(h, size);
+    if (h->algorithm != RMALLOC_BEST_FIT)
+        return tree_fit_alloc(h, size);
+    d = best_fit_take(h, size);
+    return d != NULL ? d : h->ops->alloc(h, size);
 }
 
 static NOINLINE void heap_free_other(struct heap *h, struct rdesc *d)

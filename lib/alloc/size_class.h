@@ -6,7 +6,8 @@
  * a class no size is more than an eighth above another. There are SIZE_CLASSES for sizes up to 2^32
  * - 1; a range of n units needs those up to size_class(n).
  *
- * Fine classes are half as wide: exact up to 31 units, and sixteen to the octave beyond.
+ * Fine classes are half as wide: exact up to 31 units, and sixteen to the octave beyond. Listed
+ * classes are exact up to LISTED_UNITS, and those of size_class() beyond.
  */
 #ifndef ALLOC_SIZE_CLASS_H
 #define ALLOC_SIZE_CLASS_H
@@ -48,6 +49,15 @@ static inline uint32_t fine_class_least(uint32_t c)
     const uint32_t octave = c <= FINE_EXACT ? 0 : c / 16 - 1;
 
     return (c - (octave << 4)) << octave;
+}
+
+/* The listed classes that have one size: class 0 has 1 unit, so that all of them are one word of a set. */
+#define LISTED_UNITS 64u
+
+static inline uint32_t listed_class(uint32_t units)
+{
+    return units <= LISTED_UNITS ? units - 1
+                                 : LISTED_UNITS + size_class(units) - size_class(LISTED_UNITS + 1);
 }
 
 #define CLASS_WORDS ((FINE_CLASSES + 63) / 64)

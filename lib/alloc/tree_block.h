@@ -33,7 +33,9 @@ static inline uint64_t tree_fit_key(const struct heap *h, const struct rdesc *d,
 
 static inline uint32_t tree_fit_class(uint32_t units, fit_t fit)
 {
-    return fit == RMALLOC_FIRST_FIT || fit == RMALLOC_RANDOM_FIT ? 0 : size_class(units);
+    return fit == RMALLOC_FIRST_FIT || fit == RMALLOC_RANDOM_FIT ? 0
+           : fit == RMALLOC_BEST_FIT                             ? listed_class(units)
+                                                                 : size_class(units);
 }
 
 static inline struct rdesc *link_to_free(const struct rdesc *d)

@@ -9,7 +9,8 @@
  * heuristic prefers the smallest key:
  *
  *   first-fit    offset, units      one index, with the largest units of each subtree
- *   best-fit     units, offset      one for each size class: the first with a block large enough
+ *   best-fit     units, offset      one for each size class: the first with a block large enough;
+ *                                   up to LISTED_UNITS a list for each size (lowest.h)
  *   worst-fit    ~units, offset     one for each size class: the last class
  *   random-fit   units, offset      one index, with the number of blocks of each subtree
  *
@@ -22,8 +23,8 @@
  *
  * Invariants, in addition to those of free_set.h
  * 1. The chain of a segment tiles it. No two free blocks are neighbors in it.
- * 2. A block that is DESC_FREE is in the index of its class under its key; one that is DESC_LOOSE
- *    is free.loose, or in the list free.unindexed.
+ * 2. A block that is DESC_FREE is in the index of its class under its key, or where free_set.h
+ *    has it with best-fit; one that is DESC_LOOSE is free.loose, or in the list free.unindexed.
  * 3. There are at most as many free blocks as segments and allocated blocks, so that the pool has
  *    descriptors for as many blocks as may be allocated, in whatever order.
  */
@@ -39,12 +40,13 @@
 
 /* ---- the choice ---- */
 
-/* A request, and the place in an index of the block that was found for it. */
+/* A request, and where the block is that was found for it. */
 struct search {
     size_t size;
     uint32_t units;
-    uint32_t class;
-    struct index_place place;
+    uint32_t class;           /* of the block; SIZE_CLASS_NONE: it is in no index and no list */
+    uint64_t key;             /* of the block */
+    struct index_place place; /* in its index, if it is in one */
 };
 
 static FORCE_INLINE bool tree_fit_fits(const struct heap *h, const struct rdesc *d,
@@ -65,23 +67,51 @@ static FORCE_INLINE struct rdesc *tree_fit_find_first(const struct heap *h, stru
     return found ? index_block(&s->place) : NULL;
 }
 
-static FORCE_INLINE struct rdesc *tree_fit_find_best(const struct heap *h, struct search *s,
-                                                     fit_t fit)
+/* The best block of those in indices, from a class on. */
+static struct rdesc *tree_fit_find_best_indexed(const struct heap *h, struct search *s)
 {
     const uint64_t key = (uint64_t)s->units << 32;
-    uint32_t class = class_set_from(&h->free.some, tree_fit_class(s->units, fit));
 
-    for (; class != SIZE_CLASS_NONE; class = class_set_from(&h->free.some, class + 1)) {
-        bool found = index_from(&h->free.index[class], key, &s->place);
-
-        while (found && h->ragged && !tree_fit_fits(h, index_block(&s->place), s))
-            found = index_next(&h->free.index[class], &s->place);
-        if (found) {
-            s->class = class;
+    for (; s->class != SIZE_CLASS_NONE; s->class = class_set_from(&h->free.some, s->class + 1))
+        if (index_from(free_set_index(h, s->class, RMALLOC_BEST_FIT), key, &s->place)) {
+            s->key = index_key(&s->place);
             return index_block(&s->place);
         }
-    }
     return NULL;
+}
+
+/* The better one of `d`, which may be NULL, and the blocks with a short last unit. */
+static NOINLINE struct rdesc *tree_fit_find_best_short(const struct heap *h, struct search *s,
+                                                       struct rdesc *d)
+{
+    for (const struct segment *g = &h->first; g != NULL; g = g->next) {
+        struct rdesc *last = linked(g->edge.prev);
+        const uint64_t key = tree_fit_key(h, last, RMALLOC_BEST_FIT);
+
+        if (desc_state(last) != DESC_FREE || !block_is_short(h, last) ||
+            !tree_fit_fits(h, last, s) || (d != NULL && s->key < key))
+            continue;
+        s->class = SIZE_CLASS_NONE;
+        s->key = key;
+        d = last;
+    }
+    return d;
+}
+
+static FORCE_INLINE struct rdesc *tree_fit_find_best(const struct heap *h, struct search *s)
+{
+    const struct lowest_entry *first;
+    struct rdesc *d;
+
+    s->class = class_set_from(&h->free.some, listed_class(s->units));
+    if (LIKELY(s->class < LISTED_UNITS)) {
+        first = &h->free.list[s->class].first;
+        s->key = ((uint64_t)s->class + 1) << 32 | lowest_place(first);
+        d = first->block;
+    } else {
+        d = tree_fit_find_best_indexed(h, s);
+    }
+    return LIKELY(!h->ragged) ? d : tree_fit_find_best_short(h, s, d);
 }
 
 static FORCE_INLINE struct rdesc *tree_fit_find_worst(const struct heap *h, struct search *s)
@@ -96,6 +126,17 @@ static FORCE_INLINE struct rdesc *tree_fit_find_worst(const struct heap *h, stru
     return found && index_block(&s->place)->units >= s->units ? index_block(&s->place) : NULL;
 }
 
+/* Random-fit: the smallest one. A request draws one instead (tree_fit_find_random). */
+static struct rdesc *tree_fit_find_smallest(const struct heap *h, struct search *s)
+{
+    const struct index *index = &h->free.index[0];
+    bool found = index_from(index, (uint64_t)s->units << 32, &s->place);
+
+    while (found && h->ragged && !tree_fit_fits(h, index_block(&s->place), s))
+        found = index_next(index, &s->place);
+    return found ? index_block(&s->place) : NULL;
+}
+
 /* The block that the heuristic prefers among those large enough; NULL: there is none. */
 static FORCE_INLINE struct rdesc *tree_fit_find(const struct heap *h, struct search *s, fit_t fit)
 {
@@ -104,11 +145,25 @@ static FORCE_INLINE struct rdesc *tree_fit_find(const struct heap *h, struct sea
     if (h->free.indexed > 0)
         d = fit == RMALLOC_FIRST_FIT   ? tree_fit_find_first(h, s)
             : fit == RMALLOC_WORST_FIT ? tree_fit_find_worst(h, s)
-                                       : tree_fit_find_best(h, s, fit);
-    if (tree_fit_fits(h, loose, s) &&
-        (d == NULL || tree_fit_key(h, loose, fit) < index_key(&s->place)))
+            : fit == RMALLOC_BEST_FIT  ? tree_fit_find_best(h, s)
+                                       : tree_fit_find_smallest(h, s);
+    if (fit != RMALLOC_BEST_FIT && d != NULL)
+        s->key = index_key(&s->place);
+    if (tree_fit_fits(h, loose, s) && (d == NULL || tree_fit_key(h, loose, fit) < s->key))
         d = loose;
     return d;
+}
+
+/* Removes the block that a search has found from its list or index. */
+static FORCE_INLINE void tree_fit_take_found(struct heap *h, const struct search *s,
+                                             struct rdesc *d, fit_t fit)
+{
+    if (free_set_is_listed(s->class, fit))
+        free_set_take_listed(h, s->class + 1, d);
+    else if (fit == RMALLOC_BEST_FIT && s->class == SIZE_CLASS_NONE)
+        h->free.indexed--;
+    else
+        free_set_take(h, s->class, &s->place, fit);
 }
 
 /* ---- random-fit: the draw ---- */
@@ -202,13 +257,13 @@ static FORCE_INLINE struct rdesc *tree_fit_tree_alloc(struct heap *h, size_t siz
         else
             h->free.loose = tree_fit_none(h);
     } else if (d->units == s.units) {
-        free_set_take(h, s.class, &s.place);
+        tree_fit_take_found(h, &s, d, fit);
     } else {
         rest = d;
         d = tree_fit_cut(h, rest, s.units);
         if (fit != RMALLOC_FIRST_FIT || !index_replace(&h->free.index[0], &h->free.nodes, &s.place,
                                                        tree_fit_key(h, rest, fit), rest)) {
-            free_set_take(h, s.class, &s.place);
+            tree_fit_take_found(h, &s, rest, fit);
             free_set_index_loose(h, fit);
             free_set_make_loose(h, rest, fit);
         }
@@ -241,7 +296,7 @@ static FORCE_INLINE bool tree_fit_grow_in_place(struct heap *h, struct rdesc *d,
     }
     if (!index_replace(&h->free.index[0], &h->free.nodes, &place,
                        tree_fit_key(h, d, RMALLOC_FIRST_FIT), d)) {
-        free_set_take(h, 0, &place);
+        free_set_take(h, 0, &place, RMALLOC_FIRST_FIT);
         free_set_index_loose(h, RMALLOC_FIRST_FIT);
         free_set_make_loose(h, d, RMALLOC_FIRST_FIT);
     }
@@ -296,15 +351,31 @@ static void tree_fit_tree_open(struct heap *h, uint64_t seed, fit_t fit)
 static void tree_fit_tree_close(struct heap *h)
 {
     index_pool_destroy(&h->free.nodes);
+    lowest_pool_destroy(&h->free.lists);
     free(h->free.index);
+    free(h->free.list);
+}
+
+/* Best-fit: the lists. */
+static int tree_fit_make_lists(struct heap *h)
+{
+    h->free.list = malloc(LISTED_UNITS * sizeof(*h->free.list));
+    if (h->free.list == NULL)
+        return -ENOMEM;
+    for (uint32_t c = 0; c < LISTED_UNITS; c++)
+        lowest_init(&h->free.list[c]);
+    return 0;
 }
 
 /* Indices for all classes of sizes up to this one. */
 static int tree_fit_more_indices(struct heap *h, uint32_t units, fit_t fit)
 {
-    const uint32_t count = tree_fit_class(units, fit) + 1;
+    const uint32_t class = tree_fit_class(units, fit);
+    const uint32_t count = free_set_is_listed(class, fit) ? 0 : free_set_number(class, fit) + 1;
     struct index *index;
 
+    if (fit == RMALLOC_BEST_FIT && h->free.list == NULL && tree_fit_make_lists(h) != 0)
+        return -ENOMEM;
     if (count <= h->free.indices)
         return 0;
     index = realloc(h->free.index, count * sizeof(*index));
@@ -352,14 +423,22 @@ static FORCE_INLINE uint32_t tree_fit_most_units(const struct heap *h, fit_t fit
 
     for (const struct rdesc *d = h->free.unindexed; d != NULL; d = d->link)
         most = d->units > most ? d->units : most;
+    for (const struct segment *g = &h->first; fit == RMALLOC_BEST_FIT && g != NULL; g = g->next) {
+        const struct rdesc *last = linked(g->edge.prev);
+
+        if (tree_fit_is_free(last) && last->units > most)
+            most = last->units;
+    }
     if (class != SIZE_CLASS_NONE) {
         uint32_t units = 0;
 
         if (fit == RMALLOC_FIRST_FIT)
             units = index_largest(&h->free.index[0], &h->free.nodes);
+        else if (free_set_is_listed(class, fit))
+            units = class + 1;
         else if (fit == RMALLOC_WORST_FIT
-                     ? index_from(&h->free.index[class], 0, &place)
-                     : index_below(&h->free.index[class], INDEX_KEY_MOST, &place))
+                     ? index_from(free_set_index(h, class, fit), 0, &place)
+                     : index_below(free_set_index(h, class, fit), INDEX_KEY_MOST, &place))
             units = index_block(&place)->units;
         most = units > most ? units : most;
     }

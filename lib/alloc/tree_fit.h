@@ -5,7 +5,7 @@
  *
  * A fast path involves only the loose block (free_set.h): an allocation from it if the heuristic
  * prefers it, and the free of a block next to it, or of a block without free neighbors while there
- * is no loose one. Everything else is a call.
+ * is no loose one. Everything else is a call. Allocations by best-fit have another one (best_fit.h).
  */
 #ifndef ALLOC_TREE_FIT_H
 #define ALLOC_TREE_FIT_H
@@ -15,13 +15,11 @@
 extern const struct fit_ops first_fit_ops, best_fit_ops, worst_fit_ops, random_fit_ops;
 
 /* Whether the heuristic surely prefers the loose block, which is large enough, to all others. */
-static inline bool tree_fit_prefers_loose(const struct heap *h, uint32_t units)
+static inline bool tree_fit_prefers_loose(const struct heap *h)
 {
     if (h->free.indexed == 0)
         return true;
-    if (h->algorithm == RMALLOC_BEST_FIT) /* all others are larger */
-        return class_set_from(&h->free.some, size_class(units)) > size_class(h->free.loose->units);
-    return h->algorithm == RMALLOC_WORST_FIT && /* or smaller */
+    return h->algorithm == RMALLOC_WORST_FIT && /* all others are smaller */
            class_set_last(&h->free.some) < size_class(h->free.loose->units);
 }
 
@@ -32,7 +30,7 @@ static inline struct rdesc *tree_fit_alloc(struct heap *h, size_t size)
 
     if (d->units < units ||
         UNLIKELY(h->ragged || h->pool.free == NULL || h->allocs - h->frees >= h->most) ||
-        !tree_fit_prefers_loose(h, (uint32_t)units))
+        !tree_fit_prefers_loose(h))
         return h->ops->alloc(h, size);
     if (d->units != units) {
         d = tree_fit_cut(h, d, (uint32_t)units);

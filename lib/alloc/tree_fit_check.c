@@ -5,8 +5,7 @@
 #include "alloc/tree_fit_check.h"
 
 #include "alloc/broken.h"
-#include "alloc/index.h"
-#include "alloc/tree_block.h"
+#include "alloc/free_set.h"
 
 #include <string.h>
 
@@ -54,26 +53,39 @@ void tree_fit_stats(const struct heap *h, rvmem_stats_t *stats)
     for (const struct rdesc *d = h->free.unindexed; d != NULL; d = d->link)
         stats->blocks_free++;
     stats->metadata += h->free.nodes.made + h->free.indices * sizeof(struct index);
+    if (h->free.list != NULL)
+        stats->metadata += h->free.lists.made + LISTED_UNITS * sizeof(struct lowest);
 }
 
 /* ---- check ---- */
 
 struct totals {
     uint64_t used;
-    uint32_t blocks, handed_out, indexed, loose;
+    uint32_t blocks, handed_out, loose;
+    uint32_t indexed; /* that are DESC_FREE, */
+    uint32_t apart;   /* and of those in no index and no list */
 };
+
+/* Whether a free block is in its index; lists are verified as a whole. */
+static bool tree_fit_check_indexed(const struct heap *h, const struct rdesc *d)
+{
+    const uint64_t key = tree_fit_key(h, d, h->algorithm);
+    const uint32_t class = tree_fit_class(d->units, h->algorithm);
+    struct index_place place;
+
+    if (free_set_is_apart(h, d, h->algorithm) || free_set_is_listed(class, h->algorithm))
+        return true;
+    return free_set_number(class, h->algorithm) < h->free.indices &&
+           index_from(free_set_index(h, class, h->algorithm), key, &place) &&
+           index_key(&place) == key && index_block(&place) == d;
+}
 
 static int tree_fit_check_free(const struct heap *h, const struct rdesc *d, struct error *err)
 {
     const unsigned long long at = d->offset;
-    const uint64_t key = tree_fit_key(h, d, h->algorithm);
-    const uint32_t class = tree_fit_class(d->units, h->algorithm);
     const struct rdesc *unindexed = h->free.unindexed;
-    struct index_place place;
 
-    if (desc_state(d) == DESC_FREE &&
-        (class >= h->free.indices || !index_from(&h->free.index[class], key, &place) ||
-         index_key(&place) != key || index_block(&place) != d))
+    if (desc_state(d) == DESC_FREE && !tree_fit_check_indexed(h, d))
         return broken(err, "the free block at %llu is not in its index", at);
     if (desc_state(d) == DESC_LOOSE && d != h->free.loose) {
         while (unindexed != NULL && unindexed != d)
@@ -116,6 +128,7 @@ static int tree_fit_check_chain(const struct heap *h, const struct segment *s, s
         end += block_bytes(h, d);
         if (desc_state(d) == DESC_FREE || desc_state(d) == DESC_LOOSE) {
             t->indexed += desc_state(d) == DESC_FREE;
+            t->apart += desc_state(d) == DESC_FREE && free_set_is_apart(h, d, h->algorithm);
             t->loose += desc_state(d) == DESC_LOOSE;
             error = tree_fit_check_free(h, d, err);
             if (error != 0)
@@ -134,9 +147,41 @@ static int tree_fit_check_chain(const struct heap *h, const struct segment *s, s
     return 0;
 }
 
+struct list_of {
+    const struct heap *h;
+    uint32_t units;
+};
+
+static bool tree_fit_check_may_list(const struct rdesc *d, uint64_t place, const void *arg)
+{
+    const struct list_of *of = arg;
+
+    return desc_pool_holds(&of->h->pool, d) && desc_state(d) == DESC_FREE &&
+           d->units == of->units && d->offset >> of->h->shift == place && !block_is_short(of->h, d);
+}
+
+/* Best-fit: adds the blocks in lists, and the lists that have one. */
+static int tree_fit_check_lists(const struct heap *h, uint32_t *listed, struct class_set *some,
+                                struct error *err)
+{
+    uint32_t nodes = 0;
+
+    for (uint32_t c = 0; h->free.list != NULL && c < LISTED_UNITS; c++) {
+        const struct list_of of = {h, c + 1};
+
+        if (lowest_check(&h->free.list[c], tree_fit_check_may_list, &of, h->pool.made, listed,
+                         &nodes, err) != 0)
+            return -EUCLEAN;
+        if (!lowest_is_empty(&h->free.list[c]))
+            class_set_add(some, c);
+    }
+    return lowest_pool_check(&h->free.lists, nodes, err);
+}
+
 static int tree_fit_check_indices(const struct heap *h, const struct totals *t, struct error *err)
 {
-    uint32_t nodes[2] = {0, 0}, indexed = 0, loose = h->free.loose->units > 0;
+    uint32_t nodes[2] = {0, 0}, indexed = t->apart, loose = h->free.loose->units > 0;
+    const uint32_t lists = h->algorithm == RMALLOC_BEST_FIT ? LISTED_UNITS : 0;
     struct class_set some = {.words = 0};
 
     for (uint32_t c = 0; c < h->free.indices; c++) {
@@ -144,9 +189,10 @@ static int tree_fit_check_indices(const struct heap *h, const struct totals *t, 
             return -EUCLEAN;
         indexed += h->free.index[c].count;
         if (h->free.index[c].count > 0)
-            class_set_add(&some, c);
+            class_set_add(&some, lists + c);
     }
-    if (index_pool_check(&h->free.nodes, nodes, err) != 0)
+    if (index_pool_check(&h->free.nodes, nodes, err) != 0 ||
+        tree_fit_check_lists(h, &indexed, &some, err) != 0)
         return -EUCLEAN;
     if (memcmp(&some, &h->free.some, sizeof(some)) != 0)
         return broken(err, "the set of classes that have free blocks is wrong");

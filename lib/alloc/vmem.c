@@ -6,6 +6,7 @@
  * detected; with RMALLOC_DEBUG=1 a pointer that is no descriptor is as well, every misuse is
  * logged, and every invariant is checked after every operation.
  */
+#include "alloc/best_fit.h"
 #include "alloc/fit.h"
 #include "alloc/heap.h"
 #include "alloc/next_fit.h"
@@ -74,34 +75,6 @@ static int vmem_resolve(const rvmem_config_t *cfg, size_t size, struct heap_conf
         .seed = c.seed,
     };
     return heap_config_check(hc, err);
-}
-
-int(rvmem_create)(rvmem_t *vmem, const rvmem_config_t *cfg, size_t size)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    struct heap_config hc = {0};
-    struct heap *h;
-    struct error err = {""};
-    int rc;
-
-    pthread_once(&once, vmem_load_settings);
-    if (vmem_settings_result != 0)
-        return vmem_settings_result;
-    rc = vmem != NULL ? vmem_resolve(cfg, size, &hc, &err)
-                      : error_set(&err, -EINVAL, "vmem is NULL");
-    if (rc == 0 && (rc = heap_create(&h, &hc)) != 0)
-        error_note(&err, "no memory for the allocator itself (%zu bytes)", sizeof(*h));
-    if (rc != 0) {
-        log_error("rvmem_create: %s", err.text);
-        last_error_set("rvmem_create: %s", err.text);
-        return rc;
-    }
-    h->way = vmem_debugging()                         ? HEAP_CHECKED
-             : hc.algorithm == RMALLOC_NEXT_FIT       ? HEAP_NEXT_FIT
-             : hc.algorithm == RMALLOC_SEGREGATED_FIT ? HEAP_SEGREGATED_FIT
-                                                      : HEAP_TREE_FIT;
-    *vmem = (rvmem_t)(void *)h;
-    return 0;
 }
 
 int rvmem_destroy(rvmem_t vmem)
@@ -228,76 +201,130 @@ static NOINLINE void *vmem_ptr_checked(const struct heap *h, raddr_t handle)
     return d->mem;
 }
 
-/* The heuristics other than next-fit: out of line, so that next-fit stays short. */
-static NOINLINE raddr_t vmem_alloc_from_tree(struct heap *h, size_t size)
+/* ---- rvmem_alloc() and rvmem_free() by each heuristic; slow paths are calls at the end ---- */
+
+static raddr_t vmem_alloc_next(struct heap *h, size_t size)
+{
+    struct rdesc *d = next_fit_alloc(h, size);
+
+    return LIKELY(d != NULL) ? desc_users_handle(d, h->pool.key) : vmem_no_block(h, size);
+}
+
+static int vmem_free_next(struct heap *h, raddr_t handle)
+{
+    struct rdesc *d = desc_of(handle);
+
+    if (UNLIKELY(!desc_is_users(d, handle, h->pool.key)))
+        return vmem_free_checked(h, handle);
+    next_fit_free(h, d);
+    return 0;
+}
+
+static raddr_t vmem_alloc_tree(struct heap *h, size_t size)
 {
     struct rdesc *d = tree_fit_alloc(h, size);
 
     return LIKELY(d != NULL) ? desc_users_handle(d, h->pool.key) : vmem_no_block(h, size);
 }
 
-static NOINLINE int vmem_free_to_tree(struct heap *h, struct rdesc *d)
+static int vmem_free_tree(struct heap *h, raddr_t handle)
 {
+    struct rdesc *d = desc_of(handle);
+
+    if (UNLIKELY(!desc_is_users(d, handle, h->pool.key)))
+        return vmem_free_checked(h, handle);
     tree_fit_free(h, d);
     return 0;
 }
 
-/* Segregated-fit: the slow paths are calls at the end, so that the fast ones need no frame. */
-static NOINLINE raddr_t vmem_alloc_listed(struct heap *h, size_t size)
+static NOINLINE raddr_t vmem_alloc_by_ops(struct heap *h, size_t size)
 {
     struct rdesc *d = h->ops->alloc(h, size);
 
     return LIKELY(d != NULL) ? desc_users_handle(d, h->pool.key) : vmem_no_block(h, size);
 }
 
-static NOINLINE int vmem_free_listed(struct heap *h, struct rdesc *d)
+static raddr_t vmem_alloc_best(struct heap *h, size_t size)
+{
+    struct rdesc *d = best_fit_take(h, size);
+
+    return LIKELY(d != NULL) ? desc_users_handle(d, h->pool.key) : vmem_alloc_by_ops(h, size);
+}
+
+static raddr_t vmem_alloc_segregated(struct heap *h, size_t size)
+{
+    struct rdesc *d = segregated_fit_pop(h, size);
+
+    return LIKELY(d != NULL) ? desc_users_handle(d, h->pool.key) : vmem_alloc_by_ops(h, size);
+}
+
+static NOINLINE int vmem_free_by_ops(struct heap *h, struct rdesc *d)
 {
     h->ops->free(h, d);
     return 0;
 }
 
-static NOINLINE raddr_t vmem_alloc_segregated(struct heap *h, size_t size)
+static int vmem_free_segregated(struct heap *h, raddr_t handle)
 {
-    struct rdesc *d = segregated_fit_pop(h, size);
+    struct rdesc *d = desc_of(handle);
 
-    return LIKELY(d != NULL) ? desc_users_handle(d, h->pool.key) : vmem_alloc_listed(h, size);
+    if (UNLIKELY(!desc_is_users(d, handle, h->pool.key)))
+        return vmem_free_checked(h, handle);
+    return LIKELY(segregated_fit_push(h, d)) ? 0 : vmem_free_by_ops(h, d);
 }
 
-static NOINLINE int vmem_free_segregated(struct heap *h, struct rdesc *d)
+static void vmem_choose_calls(struct heap *h)
 {
-    return LIKELY(segregated_fit_push(h, d)) ? 0 : vmem_free_listed(h, d);
-}
-
-/* By neither next-fit nor segregated-fit. */
-static NOINLINE raddr_t vmem_alloc_otherwise(struct heap *h, size_t size)
-{
-    return h == NULL || h->way == HEAP_CHECKED ? vmem_alloc_checked(h, size)
-                                               : vmem_alloc_from_tree(h, size);
+    h->checked = vmem_debugging();
+    h->vmem_alloc = h->checked                               ? vmem_alloc_checked
+                    : h->algorithm == RMALLOC_NEXT_FIT       ? vmem_alloc_next
+                    : h->algorithm == RMALLOC_BEST_FIT       ? vmem_alloc_best
+                    : h->algorithm == RMALLOC_SEGREGATED_FIT ? vmem_alloc_segregated
+                                                             : vmem_alloc_tree;
+    h->vmem_free = h->checked                               ? vmem_free_checked
+                   : h->algorithm == RMALLOC_NEXT_FIT       ? vmem_free_next
+                   : h->algorithm == RMALLOC_SEGREGATED_FIT ? vmem_free_segregated
+                                                            : vmem_free_tree;
 }
 
 raddr_t rvmem_alloc(rvmem_t vmem, size_t bytes)
 {
     struct heap *h = vmem_heap_of(vmem);
-    struct rdesc *d;
 
-    if (UNLIKELY(h == NULL || h->way != HEAP_NEXT_FIT))
-        return h != NULL && h->way == HEAP_SEGREGATED_FIT ? vmem_alloc_segregated(h, bytes)
-                                                          : vmem_alloc_otherwise(h, bytes);
-    d = next_fit_alloc(h, bytes);
-    return LIKELY(d != NULL) ? desc_users_handle(d, h->pool.key) : vmem_no_block(h, bytes);
+    return LIKELY(h != NULL) ? h->vmem_alloc(h, bytes) : vmem_alloc_checked(h, bytes);
 }
 
 int rvmem_free(rvmem_t vmem, raddr_t d)
 {
     struct heap *h = vmem_heap_of(vmem);
-    struct rdesc *block = desc_of(d);
 
-    if (UNLIKELY(h == NULL || h->way == HEAP_CHECKED || !desc_is_users(block, d, h->pool.key)))
-        return vmem_free_checked(h, d);
-    if (UNLIKELY(h->way != HEAP_NEXT_FIT))
-        return h->way == HEAP_SEGREGATED_FIT ? vmem_free_segregated(h, block)
-                                             : vmem_free_to_tree(h, block);
-    next_fit_free(h, block);
+    return LIKELY(h != NULL) ? h->vmem_free(h, d) : vmem_free_checked(h, d);
+}
+
+/* ---- the rest of the interface ---- */
+
+int(rvmem_create)(rvmem_t *vmem, const rvmem_config_t *cfg, size_t size)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct heap_config hc = {0};
+    struct heap *h;
+    struct error err = {""};
+    int rc;
+
+    pthread_once(&once, vmem_load_settings);
+    if (vmem_settings_result != 0)
+        return vmem_settings_result;
+    rc = vmem != NULL ? vmem_resolve(cfg, size, &hc, &err)
+                      : error_set(&err, -EINVAL, "vmem is NULL");
+    if (rc == 0 && (rc = heap_create(&h, &hc)) != 0)
+        error_note(&err, "no memory for the allocator itself (%zu bytes)", sizeof(*h));
+    if (rc != 0) {
+        log_error("rvmem_create: %s", err.text);
+        last_error_set("rvmem_create: %s", err.text);
+        return rc;
+    }
+    vmem_choose_calls(h);
+    *vmem = (rvmem_t)(void *)h;
     return 0;
 }
 
@@ -306,7 +333,7 @@ void *rvmem_mem(rvmem_t vmem, raddr_t d)
     const struct heap *h = vmem_heap_of(vmem);
     const struct rdesc *block = desc_of(d);
 
-    if (UNLIKELY(h == NULL || h->way == HEAP_CHECKED || !desc_is_users(block, d, h->pool.key) ||
+    if (UNLIKELY(h == NULL || h->checked || !desc_is_users(block, d, h->pool.key) ||
                  block->mem == NULL))
         return vmem_ptr_checked(h, d);
     return block->mem;

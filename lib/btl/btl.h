@@ -167,10 +167,11 @@ struct btl_done {
 
 /* What a connection has requested from its device since it was opened. */
 struct btl_counts {
-    uint64_t work_requests; /* posted: parts of split payloads, slots, reads, atomics */
-    uint64_t doorbells;     /* calls that posted one or more of them */
-    uint64_t signaled;      /* work requests with a completion of their own */
-    uint64_t inlined;       /* work requests whose data was copied when they were posted */
+    /* posted: parts of split payloads, slots, reads, atomics; a payload and its slot may be one */
+    uint64_t work_requests;
+    uint64_t doorbells; /* calls that posted one or more of them */
+    uint64_t signaled;  /* work requests with a completion of their own */
+    uint64_t inlined;   /* work requests whose data was copied when they were posted */
     uint64_t gets, atomics, flushes;
     uint64_t refused; /* calls that returned -EAGAIN */
 };

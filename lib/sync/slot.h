@@ -43,7 +43,8 @@ struct slot {
             uint8_t bytes; /* SLOT_INLINE: length of the payload */
             uint8_t
                 checked; /* SLOT_HEAP: 1: the writer has RMALLOC_DEBUG=1, see debug_guard.c; else 0 */
-            uint8_t zero;
+            uint8_t
+                eager; /* SLOT_HEAP, GET over a network: 1: the payload has been written with the slot; else 0 */
             uint32_t block; /* SLOT_HEAP with tags or channel, SLOT_FREED: index of the block */
         };
         uint64_t word; /* all of these: slot_word */

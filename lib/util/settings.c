@@ -52,6 +52,8 @@ static const struct entry {
                    "slots of a notification ring, a power of two"},
     [SET_WATERMARK] = {"RPIPE_WATERMARK", "0.5", REAL, NULL, 0, 1,
                        "share of ring or heap in use at which the writer polls for credits"},
+    [SET_EAGER] = {"RPIPE_EAGER", "16384", NUMBER, NULL, 0, 1L << 30,
+                   "GET over a network: payloads of so many bytes are not fetched; 0: all are"},
     [SET_HUGE_PAGES] = {"RPIPE_HUGE_PAGES", "0", NUMBER, NULL, 0, 1,
                         "1: heaps in huge pages where there are any"},
     [SET_DEBUG] = {"RMALLOC_DEBUG", "0", NUMBER, NULL, 0, 1,
@@ -71,8 +73,8 @@ static const struct entry {
                         "device of backend ofi, as fi_info names it; empty: that of the control "
                         "network's address"},
     [SET_OFI_ORDER] =
-        {"RPIPE_OFI_ORDER", "auto", CHOICE, "auto|none", 0, 0,
-         "none: backend ofi relies on no order of writes, whatever the provider promises"},
+        {"RPIPE_OFI_ORDER", "auto", CHOICE, "auto|operations|none", 0, 0,
+         "what backend ofi relies on: none: no order of writes; operations: that of whole writes"},
     [SET_RANK] = {"RPIPE_RANK", "-1", NUMBER, NULL, -1, 1000000,
                   "bootstrap tcp: rank of this process"},
     [SET_SIZE] = {"RPIPE_SIZE", "-1", NUMBER, NULL, -1, 1000000,

@@ -25,6 +25,7 @@ enum setting {
     SET_KEEPALIVE_MS,
     SET_SLOTS,
     SET_WATERMARK,
+    SET_EAGER,
     SET_HUGE_PAGES,
     SET_DEBUG,
     SET_FIRST,

@@ -305,7 +305,8 @@ static void many_writes(struct side *s)
     for (size_t i = 0; i < MANY; i += 37)
         ask(s, (struct ask){.what = ASK_AWAIT, .id = 0, .a = i * SLOT_BYTES, .b = i + 1, .c = 1});
     s->backend->ops->connection_counts(f.connection, &counts);
-    REQUIRE(counts.refused >= refused && counts.work_requests >= 2 * MANY,
+    /* payload and slot may be one */
+    REQUIRE(counts.refused >= refused && counts.work_requests >= MANY,
             "counts: %llu work requests, %llu refused", (unsigned long long)counts.work_requests,
             (unsigned long long)counts.refused);
     field_close(s, &f);

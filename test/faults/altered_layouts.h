@@ -51,7 +51,7 @@ struct liveness_view {
     F(T, kind, uint8_t, ANY)                                                                       \
     F(T, bytes, uint8_t, ANY)                                                                      \
     F(T, checked, uint8_t, ANY)                                                                    \
-    F(T, zero, uint8_t, ANY)                                                                       \
+    F(T, eager, uint8_t, ANY)                                                                      \
     F(T, block, uint32_t, QUEUE)                                                                   \
     F(T, flag, uint64_t, SLOTS)
 #define ROWS_SLOT(F, T)                                                                            \
@@ -138,6 +138,7 @@ struct liveness_view {
     F(T, reverse, uint64_t, HEAP)                                                                  \
     F(T, cells, uint64_t, ANY)                                                                     \
     F(T, address, uint16_t, TEXT)                                                                  \
+    F(T, eager, uint64_t, HEAP)                                                                    \
     F(T, spare, uint64_t, ANY)
 #define ROWS_SEGMENT(F, T)                                                                         \
     F(T, type, uint32_t, ANY)                                                                      \

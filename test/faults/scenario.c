@@ -108,6 +108,7 @@ static void configure(const struct plan *plan)
     if (plan->s->network != NULL) {
         setenv("RPIPE_BTL", "ofi", 1);
         setenv("RPIPE_OFI_ORDER", plan->s->network, 1);
+        setenv("RPIPE_EAGER", "256", 1); /* larger payloads are fetched */
         setenv("RPIPE_OFI_PROVIDER", "tcp", 0);
     }
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * violations_region.c: violations about messages from the program's own memory, and about what has been fetched of it, see violations.h. On shared memory there
- * are no such messages, which is all that is tested; the rest is for networks.
+ * violations_region.c: violations about messages from the program's own memory, about what has been fetched of it, and about payloads that come with their message, see violations.h. On shared memory there are no such messages, which is all that is tested; the rest is for networks.
  */
 #include "violations.h"
 #include <rinfo.h>
@@ -147,6 +146,54 @@ static void violate_fetches(void)
     }
 }
 
+/* Messages that are marked to have come with their payload. */
+static void violate_eager(void)
+{
+    enum { LIMIT = 600 };
+    static const struct {
+        const char *name;
+        struct slot slot;
+        bool refused; /* the reader has not sent its key */
+        int expected;
+    } violations[] = {
+        {"as long as is permitted", {.heap = {AT, LIMIT}, .kind = SLOT_HEAP, .eager = 1}, false, 0},
+        {"nothing", {.heap = {AT, 0}, .kind = SLOT_HEAP, .eager = 1}, false, 0},
+        {"longer", {.heap = {AT, LIMIT + 1}, .kind = SLOT_HEAP, .eager = 1}, false, -EPROTO},
+        {"very long", {.heap = {0, UINT64_MAX}, .kind = SLOT_HEAP, .eager = 1}, false, -EPROTO},
+        {"behind the heap", {.heap = {HEAP, 64}, .kind = SLOT_HEAP, .eager = 1}, false, -EPROTO},
+        {"across its end",
+         {.heap = {HEAP - 64, 65}, .kind = SLOT_HEAP, .eager = 1},
+         false,
+         -EPROTO},
+        {"another mark", {.heap = {AT, 64}, .kind = SLOT_HEAP, .eager = 2}, false, -EPROTO},
+        {"all bits", {.heap = {AT, 64}, .kind = SLOT_HEAP, .eager = 255}, false, -EPROTO},
+        {"a small message", {.kind = SLOT_INLINE, .bytes = 8, .eager = 1}, false, -EPROTO},
+        {"from a region",
+         {.heap = {AT, 64, 1, 0}, .kind = SLOT_REGION, .eager = 1},
+         false,
+         -EPROTO},
+        {"not permitted", {.heap = {AT, 64}, .kind = SLOT_HEAP, .eager = 1}, true, -EPROTO},
+        {"nothing, not permitted", {.heap = {AT, 0}, .kind = SLOT_HEAP, .eager = 1}, true, -EPROTO},
+    };
+    size_t i;
+    int rc;
+
+    for (i = 0; i < 2 * sizeof(violations) / sizeof(violations[0]); i++) {
+        bool put = i % 2 == 1; /* where no mark is valid */
+        struct pair p = pair_open(put ? RPIPE_PUT : RPIPE_GET);
+        raddr_t d;
+
+        if (!put)
+            p.r->remote->eager.most = violations[i / 2].refused ? 0 : LIMIT;
+        put_slot(p.r, &violations[i / 2].slot);
+        rc = rread(p.r, &d, NULL);
+        EXPECT(rc == (put ? -EPROTO : violations[i / 2].expected),
+               "with its payload%s: %s: %d (%s): %s", put ? ", PUT" : "", violations[i / 2].name,
+               rc, rinfo_strerror(rc), rerror(p.r));
+        pair_close(p);
+    }
+}
+
 void violate_regions(void)
 {
     static const struct slot slot = {.heap = {AT, 600, UNKNOWN, 0, 0}, .kind = SLOT_REGION};
@@ -166,6 +213,7 @@ void violate_regions(void)
         for (i = 0; i < 2 * sizeof(region_violations) / sizeof(region_violations[0]); i++)
             violate_note(&region_violations[i / 2], i % 2 == 1);
         violate_fetches();
+        violate_eager();
     }
     pair_close(p);
 }

@@ -12,6 +12,7 @@ mpi_programs = \
 	test/mpi/mp_compose \
 	test/mpi/mp_compose_recovery \
 	test/mpi/mp_death_recovery \
+	test/mpi/mp_eager \
 	test/mpi/mp_event \
 	test/mpi/mp_events \
 	test/mpi/mp_graph \
@@ -92,6 +93,11 @@ mpi_tests = \
 	test/mpi/mp_compose_recovery-5.mpi \
 	test/mpi/mp_death_recovery-3.mpi \
 	test/mpi/mp_death_recovery-5.mpi \
+	test/mpi/mp_eager-1.mpi \
+	test/mpi/mp_eager-3.mpi \
+	test/mpi/mp_eager-3+ofi.mpi \
+	test/mpi/mp_eager-3+ofi_steps.mpi \
+	test/mpi/mp_eager-3+tcp.mpi \
 	test/mpi/mp_event-2+ofi.mpi \
 	test/mpi/mp_event-2+tcp.mpi \
 	test/mpi/mp_event-2.mpi \
@@ -126,6 +132,7 @@ mpi_tests = \
 	test/mpi/mp_observe-2+ofi.mpi \
 	test/mpi/mp_observe-3.mpi \
 	test/mpi/mp_pipe-2+ofi.mpi \
+	test/mpi/mp_pipe-2+ofi_operations.mpi \
 	test/mpi/mp_pipe-2+ofi_steps.mpi \
 	test/mpi/mp_pipe-2+tcp.mpi \
 	test/mpi/mp_pipe-2.mpi \

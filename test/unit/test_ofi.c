@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_ofi.c: the libfabric backend over a completion queue that is made here, and fails; which addresses stay; and which device it takes. What a real
- * provider does, test/btl/conform tests.
+ * test_ofi.c: the libfabric backend over a completion queue that is made here, and fails; which addresses stay; how many operations a
+ * write is; and which device it takes. What a real provider does, test/btl/conform tests.
  */
 #include "btl/ofi/address.h"
 #include "btl/ofi/fabric.h"
 #include "btl/ofi/operation.h"
 #include "btl/ofi/progress.h"
+#include "btl/ofi/stream.h"
 
 #include "util/log.h"
 
@@ -80,6 +81,132 @@ static void test_lines_fail_with_their_queue(void **state)
         assert_int_equal(done[i].pending, 0);
         assert_int_equal(done[i].error, -EIO);
     }
+}
+
+/* ---- operations of a write ---- */
+
+/* Order between operations includes nothing within one: udp;ofi_rxd takes several ranges, too. */
+static void test_which_providers_take_payload_and_slot_together(void **state)
+{
+    static const struct {
+        const char *provider;
+        size_t near, far;
+        uint64_t order;
+        bool joins;
+    } known[] = {
+        {"sockets", 8, 8, FI_ORDER_STRICT | FI_ORDER_DATA, true},
+        {"any", 2, 2, FI_ORDER_DATA, true},
+        {"any", 1, 2, FI_ORDER_DATA, false},
+        {"any", 2, 1, FI_ORDER_DATA, false},
+        {"tcp", 4, 1, FI_ORDER_STRICT, false},
+        {"any", 4, 4, FI_ORDER_STRICT, false},
+        {"udp;ofi_rxd", 4, 4, FI_ORDER_NONE, false},
+        {"tcp;ofi_rxd", 4, 4, FI_ORDER_NONE, false},
+        {"verbs;ofi_rxm", 4, 4, FI_ORDER_NONE, false},
+        {"tcpx", 4, 4, FI_ORDER_NONE, false},
+#if defined(__x86_64__) || defined(__i386__)
+        {"tcp", 4, 4, FI_ORDER_STRICT, true},
+        {"tcp;ofi_rxm", 4, 4, FI_ORDER_NONE, true},
+        {"net", 4, 4, FI_ORDER_STRICT, true},
+#endif
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        char name[32];
+        struct fi_tx_attr tx = {.iov_limit = known[i].near, .rma_iov_limit = known[i].far};
+        struct fi_rx_attr rx = {.comp_order = known[i].order};
+        struct fi_fabric_attr fabric = {.prov_name = name};
+        struct fi_info info = {.tx_attr = &tx, .rx_attr = &rx, .fabric_attr = &fabric};
+
+        snprintf(name, sizeof(name), "%s", known[i].provider);
+        if (fabric_joins(&info) != known[i].joins)
+            fail_msg("%s, row %zu", name, i);
+    }
+}
+
+#define WRITES_MOST 8
+
+static struct written {
+    size_t ranges, bytes[2];
+} written[WRITES_MOST];
+static size_t writes, accepts;
+
+static ssize_t write_ranges(struct fid_ep *ep, const struct fi_msg_rma *m, uint64_t flags)
+{
+    (void)ep, (void)flags;
+    if (writes == accepts)
+        return -FI_EAGAIN;
+    assert_in_range(m->iov_count, 1, 2);
+    assert_int_equal(m->iov_count, m->rma_iov_count);
+    written[writes] = (struct written){m->iov_count, {0}};
+    for (size_t i = 0; i < m->iov_count; i++) {
+        assert_int_equal(m->msg_iov[i].iov_len, m->rma_iov[i].len);
+        assert_true(m->msg_iov[i].iov_len > 0);
+        written[writes].bytes[i] = m->msg_iov[i].iov_len;
+    }
+    writes++;
+    return 0;
+}
+
+static void assert_written(size_t i, size_t first, size_t second)
+{
+    assert_true(i < writes);
+    assert_int_equal(written[i].ranges, second > 0 ? 2 : 1);
+    assert_int_equal(written[i].bytes[0], first);
+    assert_int_equal(written[i].bytes[1], second);
+}
+
+/* What the provider does not accept at first, it gets later, as it would have been. */
+static void test_operations_of_a_write(void **state)
+{
+    static char memory[4096];
+    struct fi_ops_rma rma = {.size = sizeof(rma), .writemsg = write_ranges};
+    struct fid_ep ep = {.rma = &rma};
+    struct btl btl = {0};
+    struct btl_connection line = {.btl = &btl, .endpoint = &btl.rma, .connected = true};
+    struct ofi_part slot = {.local = memory, .bytes = OFI_SLOT};
+
+    (void)state;
+    list_init(&btl.stuck_connections);
+    list_init(&line.stuck);
+    btl.rma.ep = &ep;
+    btl.rma.stream = true;
+    btl.rma.most = btl.rma.ordered = 1000;
+    for (int joined = 0; joined < 2; joined++) {
+        btl.rma.joined = joined ? 1000 : 0;
+        writes = 0, accepts = WRITES_MOST;
+        line.rest = (struct ofi_part){.local = memory, .bytes = 1000 - OFI_SLOT};
+        line.rest_slot = slot;
+        assert_int_equal(stream_continue(&line), 0);
+        assert_int_equal(writes, joined ? 1 : 2);
+        assert_written(0, 1000 - OFI_SLOT, joined ? OFI_SLOT : 0);
+        assert_int_equal(line.counts.work_requests, joined ? 3 : 2);
+        line.rest = (struct ofi_part){.local = memory, .bytes = 1001 - OFI_SLOT};
+        line.rest_slot = slot;
+        writes = 0;
+        assert_int_equal(stream_continue(&line), 0);
+        assert_int_equal(writes, 2);
+        assert_written(0, 1001 - OFI_SLOT, 0);
+        assert_written(1, OFI_SLOT, 0);
+        line.counts.work_requests = 2;
+    }
+    /* longer than an operation: its last part, with the slot */
+    line.rest = (struct ofi_part){.local = memory, .bytes = 2500};
+    line.rest_slot = slot;
+    writes = 0, accepts = 2;
+    assert_int_equal(stream_continue(&line), -EAGAIN);
+    accepts = WRITES_MOST;
+    assert_int_equal(stream_continue(&line), 0);
+    assert_int_equal(writes, 3);
+    assert_written(2, 500, OFI_SLOT);
+    assert_int_equal(line.rest.bytes + line.rest_slot.bytes, 0);
+    /* a slot alone */
+    line.rest_slot = slot;
+    writes = 0;
+    assert_int_equal(stream_continue(&line), 0);
+    assert_int_equal(writes, 1);
+    assert_written(0, OFI_SLOT, 0);
 }
 
 /* ---- the address of a rank ---- */
@@ -331,6 +458,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines_fail_with_their_queue),
+        cmocka_unit_test(test_which_providers_take_payload_and_slot_together),
+        cmocka_unit_test(test_operations_of_a_write),
         cmocka_unit_test(test_addresses_of_ranks_that_are_gone_are_removed),
         cmocka_unit_test(test_addresses_of_a_rank_are_few),
         cmocka_unit_test(test_the_end_of_a_rank_is_no_scan),

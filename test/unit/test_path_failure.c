@@ -18,6 +18,7 @@
 #define BYTES 1000
 
 static rpipe_op_t op; /* of the group that runs */
+static bool fetches;  /* GET: each payload, because RPIPE_EAGER is 0 */
 
 static void open_pair(struct pair *p, rpipe_sync_t sync)
 {
@@ -131,7 +132,7 @@ static void test_after_close(void **state)
     struct pair p;
 
     (void)state;
-    if (op != RPIPE_GET)
+    if (op != RPIPE_GET || !fetches)
         return;
     open_pair(
         &p, RPIPE_SYNC_CHANNEL); /* a fetch, and a block that is named: two operations a message */
@@ -198,6 +199,11 @@ int main(void)
     setenv("PAIR_NET", "1", 0);
     for (op = RPIPE_PUT; op <= RPIPE_GET; op++)
         failed |= pair_children(breaks, sizeof(breaks) / sizeof(*breaks), breaking);
+    fetches = true;
+    op = RPIPE_GET;
+    setenv("RPIPE_EAGER", "0", 1);
+    failed |= pair_children(breaks, sizeof(breaks) / sizeof(*breaks), breaking);
+    unsetenv("RPIPE_EAGER");
     op = RPIPE_PUT;
     failed |= pair_children(flushes, sizeof(flushes) / sizeof(*flushes), flushing);
     return failed;

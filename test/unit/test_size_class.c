@@ -30,6 +30,24 @@ static void size_classes_ascend_and_are_exact_where_small(void **state)
     assert_int_equal(size_class(UINT32_MAX), SIZE_CLASSES - 1);
 }
 
+static void listed_classes_ascend_and_are_exact_up_to_their_lists(void **state)
+{
+    uint32_t last = 0;
+
+    (void)state;
+    for (uint32_t units = 1; units <= LISTED_UNITS; units++)
+        assert_int_equal(listed_class(units), units - 1);
+    assert_int_equal(listed_class(LISTED_UNITS + 1), LISTED_UNITS);
+    for (uint64_t units = 1; units <= UINT32_C(1) << 31; units += 1 + units / 999) {
+        const uint32_t c = listed_class((uint32_t)units);
+
+        assert_true((c == last || c == last + 1) && c < FINE_CLASSES);
+        if (units > LISTED_UNITS)
+            assert_int_equal(c - LISTED_UNITS, size_class((uint32_t)units) - size_class(65));
+        last = c;
+    }
+}
+
 static void a_set_of_classes_is_searched(void **state)
 {
     struct class_set set = {.words = 0};
@@ -64,6 +82,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(size_classes_ascend_and_are_exact_where_small),
+        cmocka_unit_test(listed_classes_ascend_and_are_exact_up_to_their_lists),
         cmocka_unit_test(a_set_of_classes_is_searched),
     };
 

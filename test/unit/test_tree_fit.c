@@ -49,6 +49,37 @@ static void among_equals_the_lowest_is_taken(void **state)
     assert_takes(RMALLOC_WORST_FIT, "a..b...c..d...e..f", 1, 4);
 }
 
+/* Sizes up to the largest list and beyond it: the smallest that suffices, among equals the lowest, loose or not. */
+static void best_fit_crosses_from_lists_to_indices(void **state)
+{
+    static const unsigned units[] = {66, 64, 63, 64, 65, 66, 63, 65, 100, 1};
+    static const unsigned takes[][2] = {{62, 2}, {63, 6}, {63, 1}, {63, 3}, {63, 4},
+                                        {64, 7}, {64, 0}, {64, 5}, {65, 8}};
+    const unsigned n = sizeof(units) / sizeof(units[0]);
+
+    (void)state;
+    for (unsigned last = 0; last < n; last++) {
+        struct heap *h = heap_of_bytes(RMALLOC_BEST_FIT, 1000 * UNIT, UNIT, 0);
+        struct rdesc *hole[sizeof(units) / sizeof(units[0])];
+        uint64_t offset[sizeof(units) / sizeof(units[0])];
+
+        for (unsigned i = 0; i < n; i++) {
+            hole[i] = take(h, units[i]);
+            offset[i] = hole[i]->offset;
+            take(h, 1);
+        }
+        take(h, (unsigned)(stats_of(h).bytes_free / UNIT));
+        for (unsigned i = 1; i <= n; i++) /* the one that is freed last is loose */
+            give(h, hole[(last + i) % n]);
+        for (unsigned i = 0; i < sizeof(takes) / sizeof(takes[0]); i++) {
+            struct rdesc *d = take(h, takes[i][0]);
+
+            assert_int_equal(d->offset, offset[takes[i][1]]);
+        }
+        heap_destroy(h);
+    }
+}
+
 /* The last hole of heap_like() is loose; of those that are compared with it, each must be able to win. */
 static void the_loose_block_is_compared_with_those_in_indices(void **state)
 {
@@ -151,7 +182,7 @@ static void what_comes_and_goes_on_top_changes_no_index(void **state)
             give(h, low);
         }
         assert_int_equal(h->free.loose->units, 17);
-        assert_int_equal(h->free.nodes.made, 0); /* not even for a moment */
+        assert_int_equal(h->free.nodes.made + h->free.lists.made, 0); /* not even for a moment */
         heap_destroy(h);
     }
 }
@@ -400,6 +431,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_fit_takes_the_block_of_its_definition),
         cmocka_unit_test(among_equals_the_lowest_is_taken),
+        cmocka_unit_test(best_fit_crosses_from_lists_to_indices),
         cmocka_unit_test(the_loose_block_is_compared_with_those_in_indices),
         cmocka_unit_test(sizes_of_one_class_are_distinguished),
         cmocka_unit_test(what_is_split_gives_its_low_end),

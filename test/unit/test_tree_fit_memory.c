@@ -188,6 +188,38 @@ static void giving_back_never_fails_and_the_choice_stays_exact(void **state)
     }
 }
 
+/* Nodes for some blocks, and none for others: one of these may be the right one. */
+static void nothing_is_allocated_while_a_block_is_in_no_index(void **state)
+{
+    enum { SIZES = 60 };
+    static const rmalloc_fit_t by_class[] = {RMALLOC_BEST_FIT, RMALLOC_WORST_FIT};
+
+    (void)state;
+    skip_unless_memory_can_be_cut_off();
+    for (unsigned f = 0; f < 2; f++) {
+        struct heap *h = heap_of_bytes(by_class[f], 100 * SIZES * SIZES * UNIT, UNIT, 0);
+        struct rdesc *d[SIZES];
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < SIZES; i++) { /* each of another class */
+            d[i] = take(h, by_class[f] == RMALLOC_BEST_FIT ? SIZES - i : 1 + i * i / 2);
+            take(h, 1);
+        }
+        give(h, d[n++]);
+        give(h, d[n++]); /* the first one goes into its list or index */
+        denied_after = granted;
+        while (h->free.unindexed == NULL && n < SIZES)
+            give(h, d[n++]);
+        assert_true(n > 4 && n < SIZES);
+        assert_refused(h, UNIT, -ENOMEM);
+        assert_refused(h, d[0]->units * UNIT, -ENOMEM);
+        denied_after = UINT32_MAX;
+        take(h, 1);
+        assert_null(h->free.unindexed);
+        heap_destroy(h);
+    }
+}
+
 /* The same calls once more. */
 static void after_warm_up_no_memory_is_asked_for(void **state)
 {
@@ -257,6 +289,7 @@ int main(void)
         cmocka_unit_test(exactly_as_many_blocks_as_allowed_are_handed_out_however_scattered),
         cmocka_unit_test(without_memory_for_a_descriptor_nothing_changes),
         cmocka_unit_test(giving_back_never_fails_and_the_choice_stays_exact),
+        cmocka_unit_test(nothing_is_allocated_while_a_block_is_in_no_index),
         cmocka_unit_test(after_warm_up_no_memory_is_asked_for),
         cmocka_unit_test(memory_for_many_blocks_is_bounded),
     };

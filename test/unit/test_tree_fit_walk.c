@@ -186,6 +186,37 @@ static void a_walk_visits_every_block_by_address(void **state)
 
 /* ---- the check ---- */
 
+/* Of the index that `b` is in. */
+static void assert_sees_damage_of_an_index(struct heap *h, rmalloc_fit_t fit, struct rdesc *b)
+{
+    struct index *index = &h->free.index[tree_fit_class(b->units, fit)];
+
+    DAMAGE(b->units, 3, "index");
+    DAMAGE(index->count, index->count + 1, "counted");
+}
+
+/* Of the list that `b` is in, alone. */
+static void assert_sees_damage_of_a_list(struct heap *h, struct rdesc *b)
+{
+    struct lowest *list = &h->free.list[listed_class(b->units)];
+    struct lowest_entry *entry = b->entry;
+
+    DAMAGE(b->units, 3, "");
+    DAMAGE(b->entry, entry + 1, "another block");
+    DAMAGE(entry->block, h->free.loose, "another block");
+    DAMAGE(entry->block, (struct rdesc *)(void *)h, "another block");
+    DAMAGE(entry->key, entry->key + 1, "key");
+    DAMAGE(entry->key, entry->key + 8, "another block");
+    DAMAGE(entry[1].key, entry->key + 1, "key");
+    DAMAGE(list->first.key, list->first.key - 8, "lowest");
+    DAMAGE(list->first.block, h->free.loose, "lowest");
+    DAMAGE(list->end, list->end - 1, "key");
+    DAMAGE(list->end, list->end + 1, "another block");
+    DAMAGE(list->end, NULL, "without a leaf");
+    DAMAGE(h->free.lists.idle, h->free.lists.idle + 1, "pool of lists");
+    DAMAGE(h->free.lists.made, h->free.lists.made + 1, "pool of lists");
+}
+
 static void the_check_sees_damage(void **state)
 {
     (void)state;
@@ -193,12 +224,10 @@ static void the_check_sees_damage(void **state)
         struct heap *h = heap_of_bytes(fits[f], 32 * UNIT, UNIT, 0);
         struct rdesc *a = take(h, 4), *b = take(h, 2), *c = take(h, 3), *d = take(h, 2),
                      *e = take(h, 2), foreign;
-        struct index *index;
 
         give(h, b);
         give(h, d); /* a b-free c d-free e rest: b and the rest are in an index, d is loose */
         foreign = *c;
-        index = &h->free.index[tree_fit_class(b->units, fits[f])];
         assert_int_equal(desc_state(b), DESC_FREE);
         assert_int_equal(desc_state(d), DESC_LOOSE);
         DAMAGE_STATE(c, DESC_POOLED, "state 0");
@@ -210,7 +239,10 @@ static void the_check_sees_damage(void **state)
         DAMAGE(c->word, c->word + desc_word(1, DESC_POOLED), "owner");
         DAMAGE(c->offset, c->offset + 1, "begins at");
         DAMAGE(b->units, 0, "empty");
-        DAMAGE(b->units, 3, "index");
+        if (fits[f] == RMALLOC_BEST_FIT)
+            assert_sees_damage_of_a_list(h, b);
+        else
+            assert_sees_damage_of_an_index(h, fits[f], b);
         DAMAGE(e->units, 30, "outside");
         DAMAGE(e->units, 3, "begins at");
         DAMAGE(c->size, c->size + 1, "holds");
@@ -226,7 +258,6 @@ static void the_check_sees_damage(void **state)
         DAMAGE(h->free.indexed, h->free.indexed + 1, "counted");
         DAMAGE(h->free.some.words, 0, "classes");
         DAMAGE(h->free.some.word[1], 1, "classes");
-        DAMAGE(index->count, index->count + 1, "counted");
         DAMAGE(h->free.nodes.made, h->free.nodes.made + 1, "node pool");
         DAMAGE(h->used, h->used + UNIT, "counted");
         DAMAGE(h->peak, UNIT, "peak");

@@ -23,6 +23,7 @@ unit_tests = \
 	test/unit/test_desc \
 	test/unit/test_desc_handles \
 	test/unit/test_neighbors \
+	test/unit/test_eager \
 	test/unit/test_errors \
 	test/unit/test_greeting \
 	test/unit/test_fold \
@@ -41,6 +42,8 @@ unit_tests = \
 	test/unit/test_index_deep \
 	test/unit/test_init \
 	test/unit/test_job \
+	test/unit/test_lowest \
+	test/unit/test_lowest_deep \
 	test/unit/test_overcommit \
 	test/unit/test_path_failure \
 	test/unit/test_modes \
@@ -112,6 +115,9 @@ test_unit_test_coll_sim_SOURCES = test/unit/test_coll_sim.c test/unit/coll_case.
 test_unit_test_coll_sim_LDADD = tools/libsim.la lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_coll_graph_LDADD = lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_coll_plans_LDADD = lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
+# likewise of lists
+test_unit_test_lowest_deep_SOURCES = test/unit/test_lowest.c lib/alloc/lowest.c
+test_unit_test_lowest_deep_CPPFLAGS = $(AM_CPPFLAGS) -DLOWEST_FANOUT=3u
 # these are written against the manual, and see the public interface alone
 test_unit_test_am_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_am_context_LDADD = $(public) $(CMOCKA_LIBS)
@@ -143,6 +149,7 @@ test_unit_test_scatter_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_send_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_sizes_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_startup_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_eager_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_errors_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_holding_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_strings_LDADD = $(public) $(CMOCKA_LIBS)
@@ -165,13 +172,14 @@ test_unit_test_control_unauthenticated_SOURCES = test/unit/test_control_unauthen
 test_unit_test_greeting_SOURCES = test/unit/test_greeting.c test/lib/job.c
 test_unit_test_job_SOURCES = test/unit/test_job.c test/lib/job.c
 
-# The allocator beside a model. "deep": with 4 keys to a node, so that few blocks make deep trees.
+# The allocator beside a model. "deep": with 4 or 3 keys to a node, so that few blocks make deep trees.
 heap_model = test/unit/heap_model.c test/unit/heap_model.h test/unit/heap_twins.c
 test_unit_test_heap_exhaustive_SOURCES = test/unit/test_heap_exhaustive.c $(heap_model)
 test_unit_test_heap_model_SOURCES = test/unit/test_heap_model.c $(heap_model)
 test_unit_test_heap_model_LDADD = $(LDADD) -lm
 test_unit_test_heap_model_deep_SOURCES = test/unit/test_heap_model.c $(heap_model) $(lib_liballoc_la_SOURCES)
-test_unit_test_heap_model_deep_CPPFLAGS = $(AM_CPPFLAGS) -DINDEX_FANOUT=4 -DCHUNKS_OF_THE_LIBRARY
+test_unit_test_heap_model_deep_CPPFLAGS = $(AM_CPPFLAGS) -DINDEX_FANOUT=4 -DLOWEST_FANOUT=3u \
+	-DCHUNKS_OF_THE_LIBRARY
 test_unit_test_heap_model_deep_LDADD = lib/libutil.la $(CMOCKA_LIBS) -lm
 
 # The backends that test_backend_choice chooses from: one module under three names. -rpath: a module is made only for what is installed.

@@ -199,7 +199,32 @@ int fabric_query(struct error *err)
 
 /* ---- opening ---- */
 
-static void fabric_learn(struct ofi_endpoint *e, bool pretend_unordered)
+/*
+ * A provider over a TCP stream, whose receiver copies it in order into the ranges: `tcp` (`net` up to
+ * 1.17), also below ofi_rxm, which passes writes on as they are. Other processors than those below may
+ * show the copies to each other in another order.
+ */
+static bool fabric_is_stream(const struct fi_info *info)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    const char *name = info->fabric_attr->prov_name;
+    size_t length = strcspn(name, ";");
+
+    return length == 3 && (strncmp(name, "tcp", 3) == 0 || strncmp(name, "net", 3) == 0) &&
+           (name[length] == '\0' || strcmp(name + length, ";ofi_rxm") == 0);
+#else
+    (void)info;
+    return false;
+#endif
+}
+
+bool fabric_joins(const struct fi_info *info)
+{
+    return info->tx_attr->iov_limit >= 2 && info->tx_attr->rma_iov_limit >= 2 &&
+           ((info->rx_attr->comp_order & FI_ORDER_DATA) != 0 || fabric_is_stream(info));
+}
+
+static void fabric_learn(struct ofi_endpoint *e, const char *wanted)
 {
     const struct fi_info *i = e->info;
     uint64_t order = i->tx_attr->msg_order & i->rx_attr->msg_order;
@@ -212,8 +237,11 @@ static void fabric_learn(struct ofi_endpoint *e, bool pretend_unordered)
     e->most = i->ep_attr->max_msg_size > 0 ? i->ep_attr->max_msg_size : SIZE_MAX;
     e->ordered = waw ? i->ep_attr->max_order_waw_size : 0;
     /* a context must exist as long as its operation, whose end is unknown without a completion */
-    e->stream = !pretend_unordered && e->ordered >= OFI_SLOT && raw &&
+    e->stream = strcmp(wanted, "none") != 0 && e->ordered >= OFI_SLOT && raw &&
                 i->ep_attr->max_order_raw_size >= OFI_SLOT && !e->contexts;
+    e->joined = 0;
+    if (e->stream && strcmp(wanted, "operations") != 0 && fabric_joins(i))
+        e->joined = e->most < e->ordered ? e->most : e->ordered;
     e->inject = i->tx_attr->inject_size >= OFI_SLOT;
     e->keys = i->domain_attr->mr_key_size >= 8
                   ? UINT64_MAX
@@ -315,7 +343,7 @@ int fabric_open(const struct btl_host *host, struct ofi_endpoint *e, struct erro
             *domain == '\0' && *host->address != '\0' ? " at " : "",
             *domain == '\0' ? host->address : "", fi_strerror(-rc));
     }
-    fabric_learn(e, strcmp(order, "none") == 0);
+    fabric_learn(e, order);
     rc = fabric_open_all(e, &call);
     if (rc != 0) {
         rc = fabric_refused(e, call, rc, err);
@@ -326,7 +354,10 @@ int fabric_open(const struct btl_host *host, struct ofi_endpoint *e, struct erro
     if (fabric_can_crash(e->info))
         fabric_warn(e->info);
     log_info("ofi: provider %s, device %s: writes %s, slots %s, progress %s", e->provider,
-             e->info->domain_attr->name, e->stream ? "in order" : "in steps",
+             e->info->domain_attr->name,
+             e->joined > 0 ? "in order, with their slots"
+             : e->stream   ? "in order"
+                           : "in steps",
              e->inject ? "injected" : "from memory",
              e->wait_fd >= 0 ? "by descriptor" : "by polling");
     return 0;

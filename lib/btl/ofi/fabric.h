@@ -9,6 +9,11 @@
 
 int fabric_query(struct error *err);
 int fabric_suitable(const struct btl_host *host, struct error *err);
+/*
+ * Whether one write of two ranges may carry a payload and the slot that announces it: it takes two
+ * ranges, and places the bytes of one operation in order.
+ */
+bool fabric_joins(const struct fi_info *info);
 int fabric_open(const struct btl_host *host, struct ofi_endpoint *e, struct error *err);
 /* Closes the endpoint with its queue and address vector; registrations may still exist ... */
 void fabric_close(struct ofi_endpoint *e);

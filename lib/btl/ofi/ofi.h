@@ -25,6 +25,9 @@
  *   STEP    otherwise: the payload, with a completion after delivery (FI_DELIVERY_COMPLETE), then
  *           the slot, likewise.
  * A STREAM payload longer than what is ordered (max_order_waw_size) is written in steps.
+ *
+ * STREAM, joined: payload and slot are one operation with two ranges, where the bytes within an operation
+ * are placed in order (fabric_joins). Order between operations (FI_ORDER_RMA_WAW) does not include that.
  */
 #ifndef BTL_OFI_OFI_H
 #define BTL_OFI_OFI_H
@@ -125,6 +128,7 @@ struct ofi_endpoint {
 
     bool stream;     /* writes go as STREAM, see above */
     size_t ordered;  /* bytes up to which a payload keeps its order */
+    size_t joined;   /* STREAM: most bytes of payload and slot as one operation; 0: they are two */
     bool inject;     /* the provider copies slots at once */
     bool needs_desc; /* FI_MR_LOCAL */
     bool contexts;   /* FI_CONTEXT: everything that is posted needs a context of its own */

@@ -10,12 +10,48 @@
 
 #include <errno.h>
 
+/* What is left of the write is a payload and a slot that may be one operation. */
+static bool stream_may_join(const struct btl_connection *connection)
+{
+    size_t most = connection->endpoint->joined, slot = connection->rest_slot.bytes;
+
+    return connection->rest.bytes > 0 && slot > 0 && slot <= most &&
+           connection->rest.bytes <= most - slot;
+}
+
+/* The slot is the second range: its bytes are placed behind those of the payload. */
+static int stream_post_joined(struct btl_connection *connection)
+{
+    struct ofi_part *payload = &connection->rest, *slot = &connection->rest_slot;
+    struct iovec near[] = {{payload->local, payload->bytes}, {slot->local, slot->bytes}};
+    struct fi_rma_iov far[] = {{payload->remote, payload->bytes, payload->key},
+                               {slot->remote, slot->bytes, slot->key}};
+    void *desc[] = {payload->desc, slot->desc};
+    struct fi_msg_rma message = {.msg_iov = near,
+                                 .desc = desc,
+                                 .iov_count = 2,
+                                 .addr = connection->to,
+                                 .rma_iov = far,
+                                 .rma_iov_count = 2,
+                                 .context = post_tag_of(connection)};
+    int rc = post_check(connection, fi_writemsg(connection->endpoint->ep, &message, 0),
+                        "fi_writemsg, payload and slot");
+
+    if (rc != 0)
+        return rc;
+    post_count(connection, false, false, true);
+    payload->bytes = slot->bytes = 0;
+    return 0;
+}
+
 int stream_continue(struct btl_connection *connection)
 {
     struct ofi_endpoint *e = connection->endpoint;
     int rc;
 
     while (connection->rest.bytes > 0) {
+        if (stream_may_join(connection))
+            return stream_post_joined(connection);
         size_t bytes = connection->rest.bytes < e->most ? connection->rest.bytes : e->most;
         bool more = bytes < connection->rest.bytes || connection->rest_slot.bytes > 0;
 

@@ -17,6 +17,9 @@
 #define CLOSE_NS 3000
 /* So many of them are a stream. */
 #define STREAM 4u
+/* One of so many goes on after a pause for credits: one write is sent at once, not STREAM of them. */
+#define LONG_STREAM 16u
+#define PAUSE_NS 50000
 
 static void gather_fire(void *arg)
 {
@@ -50,13 +53,22 @@ static bool gather_add(struct btl_connection *c)
     return c->gathered;
 }
 
+/* The writes that have followed each other before this one. */
+static uint32_t gather_burst(const struct btl_connection *c, int64_t now)
+{
+    const int64_t gap = now - c->written_at;
+
+    if (gap < CLOSE_NS)
+        return c->burst + 1;
+    return gap < PAUSE_NS && c->burst >= LONG_STREAM ? STREAM - 1 : 0;
+}
+
 bool gather_write(struct btl_connection *c)
 {
     const struct tcp_queue *q = &c->queue;
-
     const int64_t now = clock_now();
 
-    c->burst = now - c->written_at < CLOSE_NS ? c->burst + 1 : 0;
+    c->burst = gather_burst(c, now);
     c->written_at = now;
     return c->burst >= STREAM && q->first_extent == q->end_extent &&
            q->end - q->first < GATHER_BYTES && gather_add(c);

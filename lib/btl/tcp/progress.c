@@ -29,7 +29,7 @@
 #define EVENTS 32
 #define ROUNDS 16 /* of the service thread, before it asks for the time again */
 #define OTHERS_NS 20000
-#define SLOTS_MOST 16u
+#define SLOTS_MOST 64u
 #define QUIET_NS NS_PER_MS
 #define QUIET_US 1000
 #define TIMER_US 100000

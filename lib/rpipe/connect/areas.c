@@ -97,10 +97,16 @@ int areas_allocate(struct rch *ch, struct error *err)
 
 void areas_offer(const struct rch *ch, struct handshake *h)
 {
+    const struct btl_key *eager = ch->path->eager_key(ch, &h->eager);
+
     h->ring = ch->ring_memory.key;
     h->credit = ch->credit_memory.key;
     h->heap = ch->heap_memory.key;
     h->reverse = ch->reverse_memory.key;
+    if (eager != NULL) {
+        h->heap = *eager;
+        h->features |= HANDSHAKE_EAGER;
+    }
 }
 
 int areas_attach(struct rch *ch, const struct handshake *h, struct error *err)
@@ -123,6 +129,8 @@ int areas_attach(struct rch *ch, const struct handshake *h, struct error *err)
     if (rc == 0)
         rc = end_attach(ch, &h->credit, area_credit_bytes(&ch->cfg), BTL_PEER_READS,
                         &ch->credit_remote, err);
+    if (rc == 0 && ch->cfg.op == OP_GET && (h->features & HANDSHAKE_EAGER) != 0)
+        rc = ch->path->eager_attach(ch, &h->heap, h->eager, err);
     return rc;
 }
 

@@ -13,11 +13,17 @@
 #include "util/error.h"
 #include "util/layout.h"
 
+/*
+ * Of the reader of a GET pipe over a network: `heap` is the key of its mirror of the heap, and the writer may write payloads of up to
+ * `eager` bytes into it (data/path_remote_eager.c). Without it every payload is fetched.
+ */
+#define HANDSHAKE_EAGER UINT64_C(1)
+
 struct handshake {
     struct end_message_head head;
     uint32_t magic;
     uint16_t oldest, newest;               /* protocol versions of the sender */
-    uint64_t features;                     /* extensions of the sender; none are defined yet */
+    uint64_t features;                     /* extensions of the sender: HANDSHAKE_EAGER */
     uint16_t layout_oldest, layout_newest; /* versions of the layout of shared memory */
     uint32_t slots;
     uint8_t op, algorithm, sync, zero;
@@ -30,7 +36,8 @@ struct handshake {
     struct btl_key ring, credit, heap, reverse;
     uint64_t cells;             /* enum cells_way of the passive end; 0: a pipe of messages */
     struct btl_address address; /* of the connection, where the backend has connections */
-    uint64_t spare[8];
+    uint64_t eager;             /* HANDSHAKE_EAGER: bytes */
+    uint64_t spare[7];
     LAYOUT_APPENDED
 };
 #define HANDSHAKE_BYTES 408

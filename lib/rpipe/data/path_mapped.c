@@ -37,6 +37,23 @@ static const struct btl_address *mapped_address(const struct rch *ch)
     return NULL;
 }
 
+static const struct btl_key *mapped_eager_key(const struct rch *ch, uint64_t *most)
+{
+    (void)ch;
+    (void)most;
+    return NULL;
+}
+
+static int mapped_eager_attach(struct rch *ch, const struct btl_key *key, uint64_t most,
+                               struct error *err)
+{
+    (void)ch;
+    (void)key;
+    (void)most;
+    (void)err;
+    return 0;
+}
+
 static int mapped_connect(struct rch *ch, const struct btl_address *address, struct error *err)
 {
     (void)ch;
@@ -242,6 +259,8 @@ const struct path_ops path_mapped = {
     .address = mapped_address,
     .connect = mapped_connect,
     .connected = mapped_nothing_to_do,
+    .eager_key = mapped_eager_key,
+    .eager_attach = mapped_eager_attach,
     .reach = mapped_reach,
     .attached = mapped_attached,
     .announce_final = mapped_announce_final,

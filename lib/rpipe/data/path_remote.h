@@ -10,6 +10,7 @@
  *   path_remote_credit.c    the writer: one `get` for many credits
  *   path_remote_transfer.c  the writer: transfers from registered memory, and flushes, which prove that payloads are placed
  *   path_remote_read.c      the reader: messages, and blocks that are given back (channel mode)
+ *   path_remote_eager.c     GET: small payloads that are written with their slot
  *   path_remote_fetch.c     the reader of a GET pipe: payloads that are fetched ahead
  *   path_remote_drain.c     before closing: everything that this end has requested is complete
  *   path_monitor.c          connections that fail while no call is made
@@ -62,6 +63,13 @@ struct remote_fetches {
     struct key_cache *keys;      /* regions of the writer */
 };
 
+/* GET: payloads that are written into the reader's mirror of the heap with their slot, and not fetched. */
+struct remote_eager {
+    uint64_t
+        most; /* bytes of such a payload; 0: none. Reader: what it permits; writer: within that */
+    struct btl_remote mirror; /* writer: the reader's mirror */
+};
+
 /* Reader, channel mode: freed blocks that are named in the mirror of the reverse ring and not accepted by the backend yet. */
 struct remote_releases {
     struct ring_cursor next; /* the oldest of them */
@@ -81,6 +89,7 @@ struct remote_path {
     struct remote_transfers transfers;
     struct remote_flushes flushes;
     struct remote_fetches fetches;
+    struct remote_eager eager;
     struct remote_releases releases;
 };
 

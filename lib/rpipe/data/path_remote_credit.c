@@ -6,7 +6,7 @@
  * the rules of credit.h.
  *
  * When to refresh. At the watermark, once: the answer is there before it is needed. When no slot or no memory is left, at once, and
- * then not before the reader may have come half the way: each refresh is a READ, and a blocked writer gains nothing from more than one
+ * then not before the reader may have come a quarter of the way: each refresh is a READ, and a blocked writer gains nothing from more than one
  * for many messages as long as the reader still has some to read.
  */
 #include "rpipe/data/path_remote_credit.h"
@@ -27,7 +27,7 @@
 #define SLOTS_PER_SLACK 16
 #define BACKOFF_FIRST_NS 1000
 #define BACKOFF_MOST_NS (200 * 1000)
-/* Large messages: half of what is outstanding takes longer than any back-off sleep. */
+/* Large messages: a quarter of what is outstanding takes longer than any back-off sleep. */
 #define PACE_MOST_NS NS_PER_MS
 
 static int remote_credit_get(struct rch *ch, size_t from, size_t bytes)
@@ -94,18 +94,22 @@ static uint64_t remote_credit_seen(const struct rch *ch)
     return ch->w.slots.limit + ch->w.blocks.returned;
 }
 
-/* The time that the reader takes for half of what is outstanding, estimated from the last two refreshes. */
+/*
+ * The time that the reader takes for a quarter of what is outstanding, estimated from the last two refreshes. The time that the last one
+ * took is left out: a fast reader has nothing to read meanwhile, and waits that count it would make each other longer.
+ */
 static void remote_credit_pace(struct rch *ch, uint64_t moved)
 {
     uint64_t sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed),
              out = sent - credit_slots_read(ch) + (ch->w.blocks.sent - ch->w.blocks.returned);
     struct remote_credits *c = &ch->remote->credits;
-    int64_t backoff = 0, most = moved == 0 ? BACKOFF_MOST_NS : PACE_MOST_NS;
+    int64_t backoff = 0, most = moved == 0 ? BACKOFF_MOST_NS : PACE_MOST_NS,
+            taken = clock_now() - c->posted, interval = c->posted - c->previous;
 
     if (moved == 0)
         backoff = c->backoff == 0 ? BACKOFF_FIRST_NS : c->backoff * 2;
-    else if (c->previous != 0)
-        backoff = (int64_t)((uint64_t)(c->posted - c->previous) / moved * (out / 2));
+    else if (c->previous != 0 && interval > taken)
+        backoff = (int64_t)((uint64_t)(interval - taken) / moved * (out / 4));
     c->backoff = backoff < most ? backoff : most;
     c->not_before = c->posted + c->backoff;
     c->previous = c->posted;

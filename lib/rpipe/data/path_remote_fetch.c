@@ -3,13 +3,15 @@
  * path_remote_fetch.c: the reader of a GET pipe over a network: payloads are fetched ahead of rread (path_remote.h).
  *
  * Slots are taken a few ahead, so that payloads travel while the program works on earlier ones. The memory into which a payload is
- * fetched is free, because the block of the same offset in the writer's heap is in flight until this end frees it.
+ * fetched is free, because the block of the same offset in the writer's heap is in flight until this end frees it. A payload that has come
+ * with its slot (path_remote_eager.c) is there already.
  *
  * Invariants: messages are in the order of their slots and have been counted as read (r.nread, r.held); from the first one that is not
  * posted on, none is posted.
  */
 #include "rpipe/data/path_remote_fetch.h"
 
+#include "rpipe/data/path_remote_eager.h"
 #include "rpipe/data/take.h"
 #include "rpipe/end/debug_guard.h"
 
@@ -27,6 +29,7 @@ struct fetch {
     struct rdesc *d;
     struct btl_done done;
     bool posted;            /* or there is nothing to fetch */
+    bool eager;             /* the payload has come with the slot */
     bool note_requested;    /* the note about the writer's region has been posted */
     uint64_t region, at;    /* number of the writer's region, or 0; where in it the payload is */
     struct cached_key *key; /* posted: the region that is read; NULL: the heap */
@@ -126,7 +129,7 @@ static int remote_fetch_post(struct rch *ch, struct fetch *f, bool first)
     struct btl_transfer t;
     int rc;
 
-    if (f->d->units == 0 || f->d->size == 0) {
+    if (f->d->units == 0 || f->d->size == 0 || f->eager) {
         f->posted = true;
         return 0;
     }
@@ -169,8 +172,10 @@ static int remote_fetch_take_slot(struct rch *ch, const struct slot *copy)
 {
     struct remote_fetches *q = &ch->remote->fetches;
     struct fetch *f = remote_fetch_at(q, q->count);
-    int rc = take_message(ch, copy, true, &f->d, NULL);
+    int rc = remote_eager_check(ch, copy);
 
+    if (rc == 0)
+        rc = take_message(ch, copy, true, &f->d, NULL);
     if (rc != 0)
         return rc;
     if (ch->checked)
@@ -178,6 +183,7 @@ static int remote_fetch_take_slot(struct rch *ch, const struct slot *copy)
     atomic_store_explicit(&f->done.pending, 0, memory_order_relaxed);
     atomic_store_explicit(&f->done.error, 0, memory_order_relaxed);
     f->posted = f->note_requested = false;
+    f->eager = copy->eager != 0;
     f->key = NULL;
     f->into.region = NULL;
     f->region = f->d->units != 0 && copy->kind == SLOT_REGION ? copy->heap.region : 0;

@@ -6,6 +6,7 @@
  */
 #include "rpipe/data/path_remote_credit.h"
 #include "rpipe/data/path_remote_drain.h"
+#include "rpipe/data/path_remote_eager.h"
 #include "rpipe/data/path_remote_fetch.h"
 #include "rpipe/data/path_remote_read.h"
 #include "rpipe/data/path_remote_transfer.h"
@@ -33,10 +34,10 @@ static int remote_mirror(struct rch *ch, size_t bytes, struct btl_memory *memory
     return rc;
 }
 
-static int remote_mirror_heap(struct rch *ch, struct error *err)
+static int remote_mirror_heap(struct rch *ch, uint32_t access, struct error *err)
 {
-    return ch->ops->alloc(ch->btl, ch->peer, area_heap_bytes(&ch->cfg), BTL_LOCAL,
-                          ch->cfg.huge_pages, &ch->remote->heap, err);
+    return ch->ops->alloc(ch->btl, ch->peer, area_heap_bytes(&ch->cfg), access, ch->cfg.huge_pages,
+                          &ch->remote->heap, err);
 }
 
 static int remote_open_writer(struct rch *ch, struct error *err)
@@ -50,7 +51,7 @@ static int remote_open_writer(struct rch *ch, struct error *err)
     if (rc == 0)
         rc = remote_mirror(ch, area_credit_bytes(&ch->cfg), &n->credit, err);
     if (rc == 0 && ch->cfg.op == OP_PUT)
-        rc = remote_mirror_heap(ch, err);
+        rc = remote_mirror_heap(ch, BTL_LOCAL, err);
     ch->w.blocks.sealed = true;
     return rc;
 }
@@ -65,8 +66,11 @@ static int remote_open_reader(struct rch *ch, struct error *err)
     }
     if (rc != 0 || ch->cfg.op != OP_GET)
         return rc;
+    remote_eager_open(ch);
     rc = remote_fetches_open(ch, err);
-    return rc == 0 ? remote_mirror_heap(ch, err) : rc;
+    if (rc != 0)
+        return rc;
+    return remote_mirror_heap(ch, ch->remote->eager.most > 0 ? BTL_PEER_WRITES : BTL_LOCAL, err);
 }
 
 static int remote_open(struct rch *ch, struct error *err)
@@ -152,6 +156,7 @@ static void remote_release(struct rch *ch)
 
     if (n == NULL)
         return;
+    remote_eager_release(ch);
     struct btl_memory *memory[] = {&n->ring, &n->credit, &n->heap, &n->reverse};
     for (i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
         if (memory[i]->slab != NULL)
@@ -224,6 +229,8 @@ const struct path_ops path_remote = {
     .address = remote_address,
     .connect = remote_connect,
     .connected = remote_connected,
+    .eager_key = remote_eager_key,
+    .eager_attach = remote_eager_attach,
     .reach = remote_reach,
     .attached = remote_attached,
     .announce_final = remote_announce_final,

@@ -11,6 +11,7 @@
  */
 #include "rpipe/data/path_remote_read.h"
 
+#include "rpipe/data/path_remote_eager.h"
 #include "rpipe/data/path_remote_fetch.h"
 #include "rpipe/data/take.h"
 #include "rpipe/end/debug_guard.h"
@@ -81,6 +82,13 @@ static int remote_read_take_get(struct rch *ch, struct rdesc **d)
     return 0;
 }
 
+static int remote_read_take_put(struct rch *ch, const struct slot *copy, struct rdesc **d)
+{
+    int rc = remote_eager_check(ch, copy);
+
+    return rc == 0 ? take_message(ch, copy, false, d, NULL) : rc;
+}
+
 int remote_take(struct rch *ch, struct rdesc **d, size_t *size)
 {
     struct slot copy;
@@ -89,7 +97,7 @@ int remote_take(struct rch *ch, struct rdesc **d, size_t *size)
     if (remote_read_is_get(ch))
         rc = remote_read_take_get(ch, d);
     else if (remote_read_open_slot(ch, &copy))
-        rc = take_message(ch, &copy, false, d, NULL);
+        rc = remote_read_take_put(ch, &copy, d);
     else
         rc = R_PENDING;
     if (rc == 0 && ch->checked && !remote_read_is_get(ch))

@@ -9,6 +9,7 @@
 
 #include "rpipe/data/attempt.h"
 #include "rpipe/data/path_remote_credit.h"
+#include "rpipe/data/path_remote_eager.h"
 #include "rpipe/data/path_remote_transfer.h"
 #include "rpipe/data/publish.h"
 #include "rpipe/end/call.h"
@@ -34,7 +35,7 @@ static void remote_write_fill(struct rch *ch, struct slot *s, struct rdesc *d, s
                               const struct region_source *from)
 {
     s->header = d->header;
-    s->checked = s->zero = 0;
+    s->checked = s->eager = 0;
     s->block = 0;
     if (d->units == 0) {
         memcpy(s->payload, desc_payload(d), DESC_INLINE_MAX);
@@ -120,15 +121,20 @@ int remote_publish(struct rch *ch, struct write_arguments *a, size_t bytes, uint
 {
     struct slot *s = end_slot(ch, sent);
     struct rdesc *d = a->d;
-    bool carries = d->units != 0 && bytes > 0 && ch->cfg.op == OP_PUT;
+    bool block = d->units != 0 && bytes > 0;
+    bool eager = block && a->from == NULL && remote_eager_carries(ch, d, bytes);
+    bool carries = (block && ch->cfg.op == OP_PUT) || eager;
     struct btl_transfer payload;
     int rc;
 
     if (a->from != NULL && (rc = remote_write_reserve_transfer(ch, a)) != 0)
         return rc;
     remote_write_fill(ch, s, d, bytes, a->from);
+    s->eager = eager;
     seal_slot(s, sent + 1);
-    if (carries && !remote_locate(ch, d->offset, bytes, &payload))
+    if (eager)
+        payload = remote_eager_payload(ch, d, bytes);
+    else if (carries && !remote_locate(ch, d->offset, bytes, &payload))
         return call_error(ch, -EFAULT, "the message at %llu of %zu bytes is in no segment",
                           (unsigned long long)d->offset, bytes);
     if (carries && a->from != NULL) {

@@ -40,6 +40,13 @@ struct path_ops {
     /* Where memory of the other end is used by this one: its mapping, or a mirror, which is allocated if it is not yet. */
     int (*reach)(struct rch *ch, const struct btl_remote *remote, size_t bytes,
                  struct btl_memory *mirror, void **base, struct error *err);
+    /*
+     * GET over a network: the key of this end's memory into which the writer may write payloads of up to *most bytes; NULL: none, and
+     * *most is left. The same of the other end, for a writer: attaches it.
+     */
+    const struct btl_key *(*eager_key)(const struct rch *ch, uint64_t *most);
+    int (*eager_attach)(struct rch *ch, const struct btl_key *key, uint64_t most,
+                        struct error *err);
     /* The other end's memory is attached: sets ring, credit line and reverse ring; *heap is where the other end's heap is. */
     void (*attached)(struct rch *ch, void **heap);
     /* The reader finds the number of messages where it polls for the next one. Before the close message. */
