@@ -32,3 +32,21 @@ tools_rmalloc_trace_SOURCES = \
 	tools/trace_summary.c \
 	tools/trace_summary.h
 tools_rmalloc_trace_LDADD = $(public)
+
+# simulates the plans of lib/coll, which are not yet part of the library: so it is not installed
+noinst_LTLIBRARIES += tools/libsim.la
+tools_libsim_la_SOURCES = \
+	tools/sim/check.c \
+	tools/sim/data.c \
+	tools/sim/data.h \
+	tools/sim/events.c \
+	tools/sim/events.h \
+	tools/sim/execute.c \
+	tools/sim/repeat.c \
+	tools/sim/run.c \
+	tools/sim/sim.h \
+	tools/sim/start.c \
+	tools/sim/state.h
+noinst_PROGRAMS += tools/sim/rcoll_sim
+tools_sim_rcoll_sim_SOURCES = tools/sim/options.c tools/sim/options.h tools/sim/rcoll_sim.c
+tools_sim_rcoll_sim_LDADD = tools/libsim.la lib/libcoll.la lib/libutil.la

@@ -22,7 +22,9 @@ static void alg_allgather_store(const struct coll_build *b, int rank, struct gra
 
 int alg_allgather_flat(const struct coll_build *b)
 {
-    part_send_all(b, 0, coll_own_block(b), coll_block_bytes(b, b->me));
+    struct group all = group_all(b->shape, b->me, 0);
+
+    part_send_all(b, &all, 0, coll_own_block(b), coll_block_bytes(b, b->me));
     alg_allgather_store_own(b);
     for (int i = 0; i < b->size; i++)
         if (i != b->me)
@@ -36,14 +38,20 @@ int alg_allgather_ring(const struct coll_build *b)
     int n = b->size, right = (b->me + 1) % n, left = (b->me - 1 + n) % n;
     struct graph_ref block = coll_own_block(b);
 
-    alg_allgather_store_own(b);
     for (int s = 0; s < n - 1; s++) {
         int sent = (b->me - s + n) % n, received = (sent - 1 + n) % n;
 
         graph_send(b->g, &right, 1, (uint32_t)s, block, coll_block_bytes(b, sent));
+        if (s == 0)
+            alg_allgather_store_own(b);
+        else
+            alg_allgather_store(b, sent, block);
         block = graph_at(graph_recv(b->g, left, (uint32_t)s, coll_block_bytes(b, received)), 0);
-        alg_allgather_store(b, received, block);
     }
+    if (n > 1)
+        alg_allgather_store(b, (b->me + 1) % n, block);
+    else
+        alg_allgather_store_own(b);
     return 0;
 }
 
@@ -111,18 +119,20 @@ static int alg_allgather_leaders(const struct coll_build *b, struct graph_ref pa
     struct graph_ref row = graph_plus(packed, alg_allgather_host_at(b, host));
 
     graph_after(b->g, join, last);
-    for (int i = 0; i < n - 1; i++) {
-        int sent = (host - i + n) % n, received = (sent - 1 + n) % n, view, send;
-        size_t bytes = alg_allgather_host_bytes(b, received);
+    for (int i = 0; i < n; i++) {
+        int here = (host - i + n) % n, left_of_it = (here - 1 + n) % n;
+        size_t bytes = alg_allgather_host_bytes(b, here);
+        uint32_t slot = 2 + (uint32_t)i;
 
-        send = graph_send(b->g, &right, 1, 2 + (uint32_t)i, row, alg_allgather_host_bytes(b, sent));
-        graph_after(b->g, send, last);
-        view = graph_recv(b->g, left, 2 + (uint32_t)i, bytes);
-        row = graph_at(view, 0);
-        if (bytes > 0)
-            graph_after(b->g, join,
-                        graph_copy(b->g, graph_plus(packed, alg_allgather_host_at(b, received)),
-                                   row, bytes));
+        if (i < n - 1)
+            graph_after(b->g, graph_send(b->g, &right, 1, slot, row, bytes), last);
+        if (i > 0 && bytes > 0)
+            graph_after(
+                b->g, join,
+                graph_copy(b->g, graph_plus(packed, alg_allgather_host_at(b, here)), row, bytes));
+        if (i < n - 1)
+            row =
+                graph_at(graph_recv(b->g, left, slot, alg_allgather_host_bytes(b, left_of_it)), 0);
     }
     return join;
 }

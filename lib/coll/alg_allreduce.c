@@ -53,37 +53,46 @@ int alg_allreduce_hosts(const struct coll_build *b)
     return 0;
 }
 
+/* All of v at all of a group: fold by recursive halving, collect by doubling; extras get it at the end. */
+static void alg_halving_all(const struct coll_build *b, const struct group *group, uint32_t slot,
+                            struct coll_value *v, struct halving *h)
+{
+    uint32_t answer;
+
+    halving_fold(b, group, slot, v, h);
+    slot += HALVING_SLOTS((uint32_t)h->pairs.rounds);
+    answer = slot + (uint32_t)h->pairs.rounds;
+    if (h->pairs.extra) {
+        int view = graph_recv(b->g, h->pairs.partner, answer, v->bytes);
+
+        graph_after(b->g, view, v->last);
+        v->at = graph_at(view, 0);
+        v->last = view;
+    } else {
+        halving_double(b, h, slot, v);
+        if (h->pairs.partner >= 0)
+            value_send(b, v, h->pairs.partner, answer);
+    }
+}
+
 int alg_allreduce_rabenseifner(const struct coll_build *b)
 {
     struct group all = group_all(b->shape, b->me, 0);
     struct coll_value v = alg_allreduce_value(b);
     struct halving h = {.edges = NULL};
-    uint32_t slot, answer;
 
-    halving_fold(b, &all, 0, &v, &h);
-    slot = HALVING_SLOTS((uint32_t)h.pairs.rounds);
-    answer = slot + (uint32_t)h.pairs.rounds;
-    if (h.pairs.extra) {
-        int view = graph_recv(b->g, h.pairs.partner, answer, v.bytes);
-
-        graph_after(b->g, view, v.last);
-        v.at = graph_at(view, 0);
-        v.last = view;
-    } else {
-        halving_double(b, &h, slot, &v);
-        if (h.pairs.partner >= 0)
-            value_send(b, &v, h.pairs.partner, answer);
-    }
+    alg_halving_all(b, &all, 0, &v, &h);
     value_store(b, &v, graph_at(GRAPH_INTO, 0));
     return 0;
 }
 
 /* ---- every member reads what all have sent ---- */
 
-/* Folds range [at, at + v->bytes) of the contributions of slot 0 into v, whose home is within INTO. */
-static int alg_allreduce_fold_range(const struct coll_build *b, size_t at, struct coll_value *v)
+/* Folds range [at, at + v->bytes) of the contributions of a group, in slot 0, into v, whose home is within INTO. */
+static int alg_allreduce_fold_range(const struct coll_build *b, const struct group *group,
+                                    size_t at, struct coll_value *v)
 {
-    struct graph_ref *operand = malloc((size_t)b->size * sizeof(*operand)), own;
+    struct graph_ref *operand = malloc((size_t)group->size * sizeof(*operand)), own;
     bool any = b->request->order == COLL_ANY_ORDER;
     int n = 0;
 
@@ -100,9 +109,9 @@ static int alg_allreduce_fold_range(const struct coll_build *b, size_t at, struc
         v->last = node;
         own = copy;
     }
-    for (int i = 0; i < b->size; i++) {
-        if (i != b->me)
-            operand[n++] = graph_at(graph_recv(b->g, i, 0, b->bytes), at);
+    for (int i = 0; i < group->size; i++) {
+        if (i != group->me)
+            operand[n++] = graph_at(graph_recv(b->g, group_rank(group, i), 0, b->bytes), at);
         else if (!any)
             operand[n++] = own;
     }
@@ -113,43 +122,103 @@ static int alg_allreduce_fold_range(const struct coll_build *b, size_t at, struc
 
 int alg_allreduce_flat(const struct coll_build *b)
 {
+    struct group all = group_all(b->shape, b->me, 0);
     struct coll_value v = alg_allreduce_value(b);
 
-    v.last = part_send_all(b, 0, b->from, b->bytes);
-    return alg_allreduce_fold_range(b, 0, &v);
+    v.last = part_send_all(b, &all, 0, b->from, b->bytes);
+    return alg_allreduce_fold_range(b, &all, 0, &v);
 }
 
-/* Two rounds: all contributions to all, of which member i folds part i; all parts to all. */
-int alg_allreduce_shares(const struct coll_build *b)
+/* The share of an index of a group. */
+static struct coll_range alg_share(const struct coll_build *b, const struct group *group, int index)
 {
     size_t element = b->request->element, count = b->request->count;
-    size_t at = split_at(count, b->size, b->me) * element;
-    struct graph_ref into = graph_at(GRAPH_INTO, at);
-    struct coll_value v =
-        value_of(graph_plus(b->from, at), into, split_length(count, b->size, b->me) * element);
-    int contributed = part_send_all(b, 0, b->from, b->bytes), sent, rc;
 
-    v.last = contributed;
-    rc = alg_allreduce_fold_range(b, at, &v);
-    if (rc != 0)
-        return rc;
-    sent = part_send_all(b, 1, into, v.bytes);
-    graph_after(b->g, sent, v.last);
-    for (int i = 0; i < b->size; i++) {
-        size_t bytes = split_length(count, b->size, i) * element;
+    return (struct coll_range){.at = split_at(count, group->size, index) * element,
+                               .bytes = split_length(count, group->size, index) * element};
+}
+
+/* All contributions to all of a group, of which index i folds share i, into v. Returns the SEND. */
+static int alg_shares_fold(const struct coll_build *b, const struct group *group,
+                           struct coll_value *v, int *contributed)
+{
+    struct coll_range own = alg_share(b, group, group->me);
+
+    *v = value_of(graph_plus(b->from, own.at), graph_at(GRAPH_INTO, own.at), own.bytes);
+    *contributed = part_send_all(b, group, 0, b->from, b->bytes);
+    v->last = *contributed;
+    return alg_allreduce_fold_range(b, group, own.at, v);
+}
+
+/* All shares to all. In place, what was contributed is in INTO, so it is sent first. */
+static void alg_shares_spread(const struct coll_build *b, const struct group *group,
+                              const struct coll_value *v, int contributed)
+{
+    graph_after(b->g, part_send_all(b, group, 1, v->home, v->bytes), v->last);
+    for (int i = 0; i < group->size; i++) {
+        struct coll_range share = alg_share(b, group, i);
         int view;
 
-        if (i == b->me)
+        if (i == group->me)
             continue;
-        view = graph_recv(b->g, i, 1, bytes);
-        if (bytes > 0)
-            graph_after(b->g,
-                        graph_copy(b->g,
-                                   graph_at(GRAPH_INTO, split_at(count, b->size, i) * element),
-                                   graph_at(view, 0), bytes),
-                        contributed); /* in place, what is sent is in INTO */
+        view = graph_recv(b->g, group_rank(group, i), 1, share.bytes);
+        if (share.bytes > 0)
+            graph_after(
+                b->g,
+                graph_copy(b->g, graph_at(GRAPH_INTO, share.at), graph_at(view, 0), share.bytes),
+                contributed);
     }
-    return 0;
+}
+
+int alg_allreduce_shares(const struct coll_build *b)
+{
+    struct group all = group_all(b->shape, b->me, 0);
+    struct coll_value v;
+    int contributed, rc = alg_shares_fold(b, &all, &v, &contributed);
+
+    if (rc == 0)
+        alg_shares_spread(b, &all, &v, contributed);
+    return rc;
+}
+
+/* Of all hosts the members with the same index: they have the same share, and each its host's fold of it. */
+static int alg_shares_between_hosts(const struct coll_build *b, struct coll_value *v)
+{
+    const struct shape *s = b->shape;
+    int index = shape_index_on_host(s, b->me), hosts = s->hosts, rc = -ENOMEM;
+    int *ranks = calloc((size_t)hosts, sizeof(*ranks));
+    size_t *edges = calloc((size_t)hosts + 1, sizeof(*edges)), element = b->request->element;
+    struct group column = {.size = hosts, .me = s->host[b->me], .ranks = ranks, .replaced = -1};
+    struct halving h = {.edges = edges};
+
+    if (ranks == NULL || edges == NULL)
+        goto out;
+    for (int i = 0; i < hosts; i++)
+        ranks[i] = s->members[s->first[i] + index];
+    h.pairs = group_pairs(&column);
+    for (int i = 0; i <= h.pairs.even.size; i++)
+        edges[i] = split_at(v->bytes / element, h.pairs.even.size, i) * element;
+    alg_halving_all(b, &column, 2, v, &h);
+    value_store(b, v, v->home);
+    rc = 0;
+out:
+    free(ranks);
+    free(edges);
+    return rc;
+}
+
+/* Shares on each host, with a leader for each: it exchanges its share with those of the other hosts. */
+int alg_allreduce_host_shares(const struct coll_build *b)
+{
+    struct group mine = group_host(b->shape, b->me, b->shape->host[b->me], 0);
+    struct coll_value v;
+    int contributed, rc = alg_shares_fold(b, &mine, &v, &contributed);
+
+    if (rc == 0 && b->shape->hosts > 1)
+        rc = alg_shares_between_hosts(b, &v);
+    if (rc == 0)
+        alg_shares_spread(b, &mine, &v, contributed);
+    return rc;
 }
 
 /* ---- ring ---- */
@@ -210,19 +279,20 @@ static void alg_ring_run(struct alg_ring *r)
             false);
         alg_ring_fold(r, (part - 1 + n) % n, slot);
     }
-    for (int s = 0; s < n - 1; s++, slot++) {
-        int part = (me + 1 - s + n) % n, next = (me - s + n) % n;
-        struct coll_range range = alg_ring_part(b, next);
+    for (int s = 0; s < n; s++, slot++) {
+        int part = (me + 1 - s + n) % n, before = r->last[part];
+        struct coll_range range = alg_ring_part(b, part);
 
-        alg_ring_send(r, part, slot,
-                      s == 0 ? graph_at(GRAPH_INTO, alg_ring_part(b, part).at) : graph_at(view, 0),
-                      s > 0);
-        view = graph_recv(b->g, r->left, slot, range.bytes);
-        if (range.bytes > 0)
+        if (s < n - 1)
+            alg_ring_send(r, part, slot,
+                          s == 0 ? graph_at(GRAPH_INTO, range.at) : graph_at(view, 0), s > 0);
+        if (s > 0 && range.bytes > 0)
             graph_after(
                 b->g,
                 graph_copy(b->g, graph_at(GRAPH_INTO, range.at), graph_at(view, 0), range.bytes),
-                r->last[next]);
+                before);
+        if (s < n - 1)
+            view = graph_recv(b->g, r->left, slot, alg_ring_part(b, (me - s + n) % n).bytes);
     }
 }
 

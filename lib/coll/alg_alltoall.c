@@ -85,10 +85,10 @@ int alg_alltoall_pairwise(const struct coll_build *b)
 /* One message with all blocks, of which each member reads its own. */
 int alg_alltoall_flat(const struct coll_build *b)
 {
+    struct group members = group_all(b->shape, b->me, 0);
     size_t all = b->bytes * (size_t)b->size;
-    int sent;
+    int sent = part_send_all(b, &members, 0, b->from, all);
 
-    sent = part_send_all(b, 0, b->from, all);
     alg_alltoall_store_own(b);
     for (int i = 0; i < b->size; i++) {
         int view;

@@ -57,14 +57,14 @@ int alg_bcast_chain(const struct coll_build *b)
 
         if (all.me > 0) {
             here = graph_at(graph_recv(b->g, group_rank(&all, all.me - 1), slot, bytes), 0);
-            if (bytes > 0)
-                graph_copy(b->g, graph_at(GRAPH_INTO, at), here, bytes);
         }
         if (all.me < all.size - 1) {
             int next = group_rank(&all, all.me + 1);
 
             graph_send(b->g, &next, 1, slot, here, bytes);
         }
+        if (all.me > 0 && bytes > 0)
+            graph_copy(b->g, graph_at(GRAPH_INTO, at), here, bytes);
         at += bytes;
         slot++;
     } while (at < b->bytes);
@@ -106,8 +106,6 @@ static struct graph_ref alg_bcast_scatter(const struct coll_build *b, const stru
         here = graph_at(
             graph_recv(b->g, group_rank(all, parent), alg_bcast_level(all->me - parent), own.bytes),
             0);
-        if (own.bytes > 0)
-            graph_copy(b->g, graph_at(GRAPH_INTO, own.at), here, own.bytes);
     }
     while (step * 2 < span)
         step *= 2;
@@ -119,6 +117,8 @@ static struct graph_ref alg_bcast_scatter(const struct coll_build *b, const stru
         graph_send(b->g, &to, 1, alg_bcast_level(step), graph_plus(here, range.at - own.at),
                    range.bytes);
     }
+    if (all->me > 0 && own.bytes > 0)
+        graph_copy(b->g, graph_at(GRAPH_INTO, own.at), here, own.bytes);
     return here;
 }
 
@@ -136,26 +136,24 @@ int alg_bcast_scatter_ring(const struct coll_build *b)
     int n = all.size, right = (all.me + 1) % n;
     uint32_t slots = alg_bcast_level(n) + 1; /* of the tree: one for each level */
 
-    for (int s = 0; s < n - 1; s++) {
+    for (int s = 0; s < n; s++) {
         int part = (all.me - s + n) % n, next = (all.me - s - 1 + n) % n;
+        bool had = alg_bcast_has(&all, all.me, part);
         struct coll_range range = alg_bcast_parts(b, part, part + 1);
         uint32_t slot = slots + (uint32_t)s;
 
-        if (!alg_bcast_has(&all, right, part)) {
+        if (s < n - 1 && !alg_bcast_has(&all, right, part)) {
             int to = group_rank(&all, right);
 
-            graph_send(b->g, &to, 1, slot,
-                       alg_bcast_has(&all, all.me, part) ? graph_plus(own, range.at - own_at)
-                                                         : ring,
+            graph_send(b->g, &to, 1, slot, had ? graph_plus(own, range.at - own_at) : ring,
                        range.bytes);
         }
+        if (!had && range.bytes > 0)
+            graph_copy(b->g, graph_at(GRAPH_INTO, range.at), ring, range.bytes);
         range = alg_bcast_parts(b, next, next + 1);
-        if (!alg_bcast_has(&all, all.me, next)) {
+        if (s < n - 1 && !alg_bcast_has(&all, all.me, next))
             ring = graph_at(
                 graph_recv(b->g, group_rank(&all, (all.me - 1 + n) % n), slot, range.bytes), 0);
-            if (range.bytes > 0)
-                graph_copy(b->g, graph_at(GRAPH_INTO, range.at), ring, range.bytes);
-        }
     }
     return 0;
 }

@@ -37,8 +37,9 @@ int alg_gather_tree(const struct coll_build *b)
 
     if (span > 1 && all.me > 0) {
         v.home = graph_scratch(b->g, v.bytes);
+        v.last = graph_call(b->g, NULL, NULL); /* all of the row is there */
         if (at > 0)
-            v.last = graph_copy(b->g, v.home, v.at, at);
+            graph_after(b->g, v.last, graph_copy(b->g, v.home, v.at, at));
         v.at = v.home;
     } else if (all.me == 0 && !b->request->in_place && at > 0) {
         graph_copy(b->g, graph_plus(alg_gather_into(), coll_block_at(b, b->me)), v.at, at);
@@ -53,8 +54,7 @@ int alg_gather_tree(const struct coll_build *b)
                           GRAPH_NONE);
         else if (bytes > 0)
             copy = graph_copy(b->g, graph_plus(v.home, at), graph_at(view, 0), bytes);
-        graph_after(b->g, copy, v.last);
-        v.last = copy == GRAPH_NONE ? v.last : copy;
+        graph_after(b->g, v.last, copy);
         at += bytes;
     }
     if (all.me > 0)
@@ -107,7 +107,6 @@ int alg_scatter_tree(const struct coll_build *b)
                                   coll_row_bytes(b, &all, all.me, span)),
                        0);
     }
-    alg_scatter_store(b, all.me > 0 ? row : graph_plus(row, coll_block_at(b, b->me)));
     for (int i = n - 1; i >= 0; i--) { /* the largest subtree first */
         int length = tree_span(child[i], all.size, b->radix), packed = GRAPH_NONE, send;
         int to = group_rank(&all, child[i]);
@@ -121,6 +120,7 @@ int alg_scatter_tree(const struct coll_build *b)
                           coll_row_bytes(b, &all, child[i], length));
         graph_after(b->g, send, packed);
     }
+    alg_scatter_store(b, all.me > 0 ? row : graph_plus(row, coll_block_at(b, b->me)));
     free(child);
     return 0;
 }
@@ -146,10 +146,11 @@ int alg_scatter_linear(const struct coll_build *b)
 /* One message with all blocks, of which each member reads its own. */
 int alg_scatter_flat(const struct coll_build *b)
 {
+    struct group members = group_all(b->shape, b->me, 0);
     struct graph_ref all = graph_at(GRAPH_FROM, 0);
 
     if (b->me == b->request->root)
-        part_send_all(b, 0, all, coll_extent(b));
+        part_send_all(b, &members, 0, all, coll_extent(b));
     else
         all = graph_at(graph_recv(b->g, b->request->root, 0, coll_extent(b)), 0);
     alg_scatter_store(b, graph_plus(all, coll_block_at(b, b->me)));

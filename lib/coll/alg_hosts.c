@@ -34,24 +34,6 @@ static struct hosts hosts_of(const struct coll_build *b, int root)
     return h;
 }
 
-/* One message to all others on this host. Returns the SEND; GRAPH_NONE: there are none. */
-static int hosts_send_mates(const struct coll_build *b, const struct hosts *h, uint32_t slot,
-                            struct graph_ref from, size_t bytes)
-{
-    int *to, send;
-
-    if (h->mine.size == 1)
-        return GRAPH_NONE;
-    to = malloc((size_t)h->mine.size * sizeof(*to));
-    if (to == NULL)
-        return graph_fail(b->g, -ENOMEM);
-    for (int i = 1; i < h->mine.size; i++)
-        to[i - 1] = group_rank(&h->mine, (h->mine.me + i) % h->mine.size);
-    send = graph_send(b->g, to, h->mine.size - 1, slot, from, bytes);
-    free(to);
-    return send;
-}
-
 /* Children of this leader in the binomial tree of leaders; NULL: no memory. */
 static int *hosts_children(const struct coll_build *b, const struct hosts *h, int *n)
 {
@@ -84,21 +66,18 @@ static int hosts_members(const struct coll_build *b, int root, int leader)
 
 /* Where the root puts the row that came in a message: among the blocks; elsewhere: behind what came before. */
 static int hosts_take_row(const struct coll_build *b, const struct hosts *h, int first, int count,
-                          int view, struct graph_ref packed, int after)
+                          int view, struct graph_ref packed)
 {
     size_t bytes = coll_row_bytes(b, &h->all, first, count);
-    int copy;
 
     if (b->me == b->request->root)
         return coll_copy_row(b, &h->all, first, count, graph_at(view, 0), true,
-                             graph_at(GRAPH_INTO, 0), after);
+                             graph_at(GRAPH_INTO, 0), GRAPH_NONE);
     if (bytes == 0)
-        return after;
-    copy =
-        graph_copy(b->g, graph_plus(packed, coll_row_bytes(b, &h->all, h->begin, first - h->begin)),
-                   graph_at(view, 0), bytes);
-    graph_after(b->g, copy, after);
-    return copy;
+        return GRAPH_NONE;
+    return graph_copy(b->g,
+                      graph_plus(packed, coll_row_bytes(b, &h->all, h->begin, first - h->begin)),
+                      graph_at(view, 0), bytes);
 }
 
 /* The own block of a leader, to its place in the row; the root in place has it there. */
@@ -120,7 +99,7 @@ int alg_gather_hosts(const struct coll_build *b)
 {
     struct hosts h = hosts_of(b, b->request->root);
     struct graph_ref packed = graph_at(GRAPH_SCRATCH, 0);
-    int n = 0, count, last, *child, parent, send;
+    int n = 0, count, all, *child, parent, send;
 
     if (b->me != h.leader) {
         graph_send(b->g, &h.leader, 1, 0, coll_own_block(b), coll_block_bytes(b, b->me));
@@ -132,26 +111,30 @@ int alg_gather_hosts(const struct coll_build *b)
     hosts_row(b, &h, h.leaders.me, &count);
     if (h.leaders.me > 0)
         packed = graph_scratch(b->g, coll_row_bytes(b, &h.all, h.begin, count));
-    last = hosts_take_own(b, &h, packed);
+    all = graph_call(b->g, NULL, NULL); /* all of the row is there */
+    graph_after(b->g, all, hosts_take_own(b, &h, packed));
     for (int i = h.begin; i < h.end; i++) {
         int rank = group_rank(&h.all, i);
 
         if (rank != b->me)
-            last = hosts_take_row(b, &h, i, 1, graph_recv(b->g, rank, 0, coll_block_bytes(b, rank)),
-                                  packed, last);
+            graph_after(b->g, all,
+                        hosts_take_row(b, &h, i, 1,
+                                       graph_recv(b->g, rank, 0, coll_block_bytes(b, rank)),
+                                       packed));
     }
     for (int i = 0; i < n; i++) {
         int row, first = hosts_row(b, &h, child[i], &row);
 
-        last = hosts_take_row(b, &h, first, row,
-                              graph_recv(b->g, group_rank(&h.leaders, child[i]), 1,
-                                         coll_row_bytes(b, &h.all, first, row)),
-                              packed, last);
+        graph_after(b->g, all,
+                    hosts_take_row(b, &h, first, row,
+                                   graph_recv(b->g, group_rank(&h.leaders, child[i]), 1,
+                                              coll_row_bytes(b, &h.all, first, row)),
+                                   packed));
     }
     if (h.leaders.me > 0) {
         parent = group_rank(&h.leaders, tree_parent(h.leaders.me, b->radix));
         send = graph_send(b->g, &parent, 1, 1, packed, coll_row_bytes(b, &h.all, h.begin, count));
-        graph_after(b->g, send, last);
+        graph_after(b->g, send, all);
     }
     free(child);
     return 0;
@@ -211,7 +194,7 @@ int alg_scatter_hosts(const struct coll_build *b)
         if (h.mine.size > 1) {
             struct graph_ref part = hosts_part(b, &h, row, h.begin, h.end - h.begin, &packed);
 
-            graph_after(b->g, hosts_send_mates(b, &h, 0, part, bytes), packed);
+            graph_after(b->g, part_send_all(b, &h.mine, 0, part, bytes), packed);
         }
     } else {
         row = graph_at(graph_recv(b->g, h.leader, 0, bytes), 0);
@@ -278,7 +261,7 @@ int alg_reduce_scatter_hosts(const struct coll_build *b)
             return -ENOMEM;
         row = hosts_reduce_rows(b, &h, &v, operand);
         free(operand);
-        sent = hosts_send_mates(b, &h, 1 + (uint32_t)h.leaders.size, row.at, row.bytes);
+        sent = part_send_all(b, &h.mine, 1 + (uint32_t)h.leaders.size, row.at, row.bytes);
         sent = sent == GRAPH_NONE ? row.last : sent;
         graph_after(b->g, sent, row.last == sent ? GRAPH_NONE : row.last);
         v.at = row.at;
@@ -356,7 +339,7 @@ static void hosts_exchange_alltoall(const struct coll_build *b, const struct hos
         size_t bytes = b->bytes * (size_t)(count * h->mine.size);
         int view = graph_recv(b->g, group_rank(&h->leaders, from), 1 + (uint32_t)me, bytes);
 
-        hosts_send_mates(b, h, 1 + (uint32_t)(n + from), graph_at(view, 0), bytes);
+        part_send_all(b, &h->mine, 1 + (uint32_t)(n + from), graph_at(view, 0), bytes);
         hosts_store_alltoall(b, h, from, view, read);
     }
 }
@@ -382,7 +365,7 @@ int alg_alltoall_hosts(const struct coll_build *b)
                         read);
     }
     blocks[h.mine.me] = b->from;
-    graph_after(b->g, read, hosts_send_mates(b, &h, 0, b->from, all));
+    graph_after(b->g, read, part_send_all(b, &h.mine, 0, b->from, all));
     if (b->bytes > 0 && !b->request->in_place)
         graph_copy(b->g, graph_at(GRAPH_INTO, own), graph_plus(b->from, own), b->bytes);
     if (b->me == h.leader)

@@ -37,12 +37,13 @@ static int alg_rs_fold(const struct coll_build *b, const int *view, size_t at, i
 /* One message with all blocks to all. */
 int alg_reduce_scatter_flat(const struct coll_build *b)
 {
+    struct group members = group_all(b->shape, b->me, 0);
     int *view = malloc((size_t)b->size * sizeof(*view)), sent, rc;
     size_t all = coll_extent(b);
 
     if (view == NULL)
         return -ENOMEM;
-    sent = part_send_all(b, 0, b->from, all);
+    sent = part_send_all(b, &members, 0, b->from, all);
     for (int i = 0; i < b->size; i++)
         view[i] = i == b->me ? GRAPH_NONE : graph_recv(b->g, i, 0, all);
     rc = alg_rs_fold(b, view, coll_block_at(b, b->me), sent);

@@ -7,8 +7,9 @@ static const char *const coll_kind_names[COLL_KINDS] = {
     "exscan",  "gather", "allgather", "scatter",   "alltoall"};
 
 static const char *const coll_algorithm_names[COLL_ALGORITHMS] = {
-    "dissemination", "exchange", "tree",  "chain",    "scatter-ring", "flat",    "shares",
-    "rabenseifner",  "ring",     "bruck", "pairwise", "linear",       "halving", "hosts"};
+    "dissemination", "exchange", "tree",         "chain", "scatter-ring",
+    "flat",          "shares",   "rabenseifner", "ring",  "bruck",
+    "pairwise",      "linear",   "halving",      "hosts", "host-shares"};
 
 const char *coll_kind_name(enum coll_kind kind) { return coll_kind_names[kind]; }
 
@@ -47,6 +48,12 @@ static const char *coll_order_needs(const struct shape *shape, const struct coll
         return fixed && coll_radix(shape, choice) != 2 ? "radix 2 for a fixed order" : NULL;
     case COLL_RING:
         return r->order != COLL_ANY_ORDER ? "a commutative operator" : NULL;
+    case COLL_HOST_SHARES:
+        if (shape->size != shape->hosts * shape->largest)
+            return "as many members on each host";
+        return coll_hosts_keep_order(shape, r->order)
+                   ? NULL
+                   : "members of a host in a row, and powers of two for a fixed order";
     case COLL_HOSTS:
         return coll_hosts_keep_order(shape, r->order)
                    ? NULL

@@ -53,9 +53,6 @@ int coll_copy_row(const struct coll_build *b, const struct group *group, int fir
  * SCRATCH. *after: the operation after which it is complete. */
 struct graph_ref coll_pack_row(const struct coll_build *b, const struct group *group, int first,
                                int count, struct graph_ref blocks, int *after);
-/* One message to all other members. Returns the SEND; GRAPH_NONE: there is no other member. */
-int part_send_all(const struct coll_build *b, uint32_t slot, struct graph_ref from, size_t bytes);
-
 /*
  * A vector that is passed on or folded into, and the last operation on it: each operation waits for
  * the one before. It is read where it is (FROM, a view) until something is folded into it; then it
@@ -122,6 +119,10 @@ void part_exchange(const struct coll_build *b, const struct group *group, uint32
 void part_disseminate(const struct coll_build *b, const struct group *group, int radix,
                       uint32_t slot, struct coll_value *v);
 
+/* One message to all others of a group. Returns the SEND; GRAPH_NONE: there are none. */
+int part_send_all(const struct coll_build *b, const struct group *group, uint32_t slot,
+                  struct graph_ref from, size_t bytes);
+
 int alg_barrier_dissemination(const struct coll_build *b);
 int alg_barrier_exchange(const struct coll_build *b);
 int alg_barrier_tree(const struct coll_build *b);
@@ -138,6 +139,7 @@ int alg_allreduce_exchange(const struct coll_build *b);
 int alg_allreduce_tree(const struct coll_build *b);
 int alg_allreduce_flat(const struct coll_build *b);
 int alg_allreduce_shares(const struct coll_build *b);
+int alg_allreduce_host_shares(const struct coll_build *b);
 int alg_allreduce_rabenseifner(const struct coll_build *b);
 int alg_allreduce_ring(const struct coll_build *b);
 int alg_allreduce_hosts(const struct coll_build *b);

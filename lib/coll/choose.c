@@ -27,6 +27,8 @@ static bool choose_is_large(const struct choose *c, const struct coll_choice *ch
     case COLL_FLAT:
     case COLL_SHARES:
         return size > COLL_MESSAGES_AT_ONCE;
+    case COLL_HOST_SHARES:
+        return c->shape->largest > COLL_MESSAGES_AT_ONCE;
     case COLL_RING:
     case COLL_SCATTER_RING:
     case COLL_CHAIN:
@@ -107,7 +109,8 @@ int coll_candidates(const struct shape *shape, const struct coll_request *reques
 
         if (!coll_has(request->kind, algorithm))
             continue;
-        if (algorithm == COLL_HOSTS && (shape->hosts == 1 || shape->largest == 1))
+        if ((algorithm == COLL_HOSTS || algorithm == COLL_HOST_SHARES) &&
+            (shape->hosts == 1 || shape->largest == 1))
             continue; /* it is no other than the rest */
         if (algorithm == COLL_DISSEMINATION || algorithm == COLL_TREE || algorithm == COLL_HOSTS)
             choose_add_radixes(&c, algorithm);

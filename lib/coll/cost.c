@@ -55,13 +55,17 @@ uint64_t cost_look(const struct cost *c, uint64_t x)
 uint64_t cost_net(const struct cost *c, uint64_t x, uint64_t k, uint64_t bytes)
 {
     const struct coll_model *m = c->model;
-    uint64_t time = m->latency, wire = model_add(m->gap, model_times(bytes, m->byte));
+    uint64_t wire = model_add(m->gap, model_times(bytes, m->byte));
+    uint64_t sent = model_times(x, m->overhead), processor, interface;
 
-    cost_add(&time, model_times(2, x), m->overhead);
-    cost_add(&time, model_times(x, k), wire);
+    /* the first message arrives while the others are sent */
+    processor = cost_at_least(sent, model_add(m->overhead + m->latency, wire));
+    processor = model_add(processor, sent);
+    interface = model_add(2 * m->overhead + m->latency, model_times(model_times(x, k), wire));
+    processor = cost_at_least(processor, interface);
     if (bytes > m->eager) /* it is announced, and requested */
-        cost_add(&time, 2, model_add(m->latency, m->overhead));
-    return time;
+        cost_add(&processor, 2, model_add(m->latency, m->overhead));
+    return processor;
 }
 
 /* How many members of a host send to another one, in a round in which all send as far. */
@@ -97,12 +101,47 @@ uint64_t cost_level(const struct cost *c, uint64_t distance, uint64_t x, uint64_
     if (near > 0)
         time = model_add(cost_look(c, up ? near : 1), cost_post(c, bytes));
     if (far > 0) { /* a parent and its children: no other member of their hosts sends */
-        cost_add(&time, 1, model_add(m->latency, cost_turn(c)));
-        cost_add(&time, far + 1, m->overhead);
-        cost_add(&time, far, model_add(m->gap, model_times(bytes, m->byte)));
-        cost_add(&time, bytes > m->eager ? 2 : 0, model_add(m->latency, m->overhead));
+        cost_add(&time, 1, model_add(cost_net(c, 1, 1, bytes), cost_turn(c)));
+        cost_add(&time, far - 1,
+                 cost_at_least(m->overhead, model_add(m->gap, model_times(bytes, m->byte))));
     }
     return time;
+}
+
+uint64_t cost_gather(const struct cost *c, uint64_t distance, uint64_t x, uint64_t bytes)
+{
+    uint64_t moved = cost_level(c, distance, x, bytes, true), copied = 0, bare;
+
+    bare = cost_level(c, distance, x, 0, true);
+    cost_add(&copied, x - 1, cost_copy(c, bytes));
+    moved = bare + cost_at_least(moved - bare, copied);
+    return model_add(moved, cost_copy(c, bytes));
+}
+
+uint64_t cost_ring(const struct cost *c, uint64_t bytes, uint64_t on_path, uint64_t beside)
+{
+    uint64_t hops = (uint64_t)c->n - 1, remote, time = 0, stage;
+
+    remote = c->hosts == 1 ? 0 : c->shape->in_rows ? (uint64_t)c->hosts - 1 : hops;
+    cost_add(&time, hops, on_path);
+    cost_add(&time, remote, cost_net(c, 1, c->shape->in_rows ? 1 : (uint64_t)c->p, bytes));
+    cost_add(&time, hops - remote, cost_level(c, 1, 1, bytes, false));
+    if (c->queue > 1)
+        cost_add(&time, remote, cost_turn(c));
+    /* what a member does for each block, which is more than the way of one block if there are few hops */
+    stage =
+        model_add(cost_post(c, c->hosts == 1 || c->p > 1 ? bytes : 0), model_add(on_path, beside));
+    if (c->hosts > 1)
+        stage = model_add(stage, 2 * c->model->overhead);
+    return cost_at_least(time, model_times(hops, stage));
+}
+
+uint64_t cost_all_work(const struct cost *c, uint64_t bytes, uint64_t work)
+{
+    uint64_t moved = cost_all(c, bytes), bare = cost_all(c, 0);
+
+    moved = model_add(bare, cost_at_least(moved - bare, model_times((uint64_t)c->n - 1, work)));
+    return model_add(moved, work);
 }
 
 uint64_t cost_all(const struct cost *c, uint64_t bytes)

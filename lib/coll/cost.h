@@ -4,8 +4,9 @@
  * with the messages that a member sends and receives, and of what it copies and folds.
  *
  * A round on a host costs L + (x - 1) m for x messages that are awaited, where each member has a core;
- * where q members share one, the first round costs q yields, and each further one an eighth of that. A
- * round between hosts costs 2 x o + Ln + k x (g + S G): k members of a host share its interface.
+ * where q members share one, the first round costs q yields, and each further one an eighth of that,
+ * as in a loop of operations. A round between hosts costs 2 o + Ln + k x (g + S G), where k members of a
+ * host share its interface, or what the processor needs for 2 x messages, whichever is more.
  */
 #ifndef COLL_COST_H
 #define COLL_COST_H
@@ -48,8 +49,14 @@ uint64_t cost_net(const struct cost *c, uint64_t x, uint64_t k, uint64_t bytes);
 uint64_t cost_round(const struct cost *c, uint64_t distance, uint64_t x, uint64_t bytes);
 /* A level of a tree: x members at a distance send to one (up), or get one message from it. */
 uint64_t cost_level(const struct cost *c, uint64_t distance, uint64_t x, uint64_t bytes, bool up);
+/* The same, up, where what arrives is copied: while more arrives. */
+uint64_t cost_gather(const struct cost *c, uint64_t distance, uint64_t x, uint64_t bytes);
+/* A block goes around the ring, with work on its path at each member, and other work beside it. */
+uint64_t cost_ring(const struct cost *c, uint64_t bytes, uint64_t on_path, uint64_t beside);
 /* All members send `bytes` to all in one round, on a host in one message. */
 uint64_t cost_all(const struct cost *c, uint64_t bytes);
+/* The same, with work for each message, while others arrive. */
+uint64_t cost_all_work(const struct cost *c, uint64_t bytes, uint64_t work);
 uint64_t cost_copy(const struct cost *c, uint64_t bytes);
 uint64_t cost_fold(const struct cost *c, uint64_t bytes);
 /* Members that are no power of two take part through others, which costs this more. */

@@ -11,8 +11,14 @@ static uint64_t cost_subtrees(const struct cost *c, int n, int radix, uint64_t u
         uint64_t left = ((uint64_t)n - 1) / reached, x = left < children ? left : children;
         uint64_t row = model_times(reached, bytes);
 
-        cost_add(&time, 1, cost_level(c, unit * reached, x, row, c->request->kind == COLL_GATHER));
-        cost_add(&time, x, cost_copy(c, row));
+        if (c->request->kind == COLL_GATHER)
+            cost_add(&time, 1, cost_gather(c, unit * reached, x, row));
+        else /* each of them gets a message of its own */
+            cost_add(&time, 1,
+                     model_add(cost_level(c, unit * reached, x, row, false),
+                               c->hosts == 1 ? model_times(x - 1, model_add(c->model->step,
+                                                                            cost_copy(c, row)))
+                                             : 0));
     }
     return time;
 }
@@ -39,11 +45,14 @@ static uint64_t cost_leader_rows(const struct cost *c)
 /* One member and all others, a message each. */
 static uint64_t cost_linear(const struct cost *c)
 {
-    uint64_t n = (uint64_t)c->n,
-             time = cost_level(c, 1, n - 1, c->bytes, c->request->kind == COLL_GATHER);
+    uint64_t others = (uint64_t)c->n - 1, time;
 
-    cost_add(&time, n - 1, model_add(c->model->step, cost_copy(c, c->bytes)));
-    return time;
+    if (c->request->kind == COLL_GATHER)
+        return cost_gather(c, 1, others, c->bytes);
+    time = cost_level(c, 1, others, c->bytes, false);
+    cost_add(&time, (uint64_t)c->p - 1,
+             cost_copy(c, c->bytes)); /* to the mates, one after the other */
+    return model_add(time, cost_copy(c, c->bytes));
 }
 
 uint64_t cost_of_gather(const struct cost *c)
@@ -82,13 +91,9 @@ uint64_t cost_of_allgather(const struct cost *c)
 
     switch (c->choice->algorithm) {
     case COLL_FLAT:
-        time = cost_all(c, c->bytes);
-        cost_add(&time, n, cost_copy(c, c->bytes));
-        return time;
+        return cost_all_work(c, c->bytes, cost_copy(c, c->bytes));
     case COLL_RING:
-        cost_add(&time, n - 1, cost_round(c, 1, 1, c->bytes));
-        cost_add(&time, n, cost_copy(c, c->bytes));
-        return time;
+        return model_add(cost_ring(c, c->bytes, 0, cost_copy(c, c->bytes)), cost_copy(c, c->bytes));
     case COLL_BRUCK:
         for (uint64_t d = 1; d < n; d *= 2) {
             uint64_t blocks = d < n - d ? d : n - d;
@@ -130,12 +135,10 @@ uint64_t cost_of_alltoall(const struct cost *c)
 
     switch (c->choice->algorithm) {
     case COLL_FLAT:
-        time = cost_all(c, c->all);
-        cost_add(&time, n, cost_copy(c, c->bytes));
-        return time;
+        return cost_all_work(c, c->all, cost_copy(c, c->bytes));
     case COLL_LINEAR:
-        time = cost_all(c, c->bytes);
-        cost_add(&time, 2 * n, cost_copy(c, c->bytes));
+        time = cost_all_work(c, c->bytes, cost_copy(c, c->bytes));
+        cost_add(&time, (uint64_t)c->p - 1, model_add(cost_copy(c, c->bytes), c->model->step));
         return time;
     case COLL_PAIRWISE: /* two rounds at a time */
         cost_add(&time, n / 2, cost_round(c, n / 2, 2, c->bytes));

@@ -124,8 +124,7 @@ uint64_t cost_of_bcast(const struct cost *c)
     case COLL_SCATTER_RING:
         for (uint64_t d = 1; d < n; d *= 2)
             cost_add(&time, 1, cost_level(c, d, 1, c->bytes / n * d, false));
-        cost_add(&time, n - 1, cost_round(c, 1, 1, c->bytes / n));
-        return time;
+        return model_add(time, cost_ring(c, c->bytes / n, 0, cost_copy(c, c->bytes / n)));
     default:
         return model_add(model_add(time, cost_leader_tree(c, c->radix, false)),
                          cost_host_spread(c));
@@ -165,6 +164,25 @@ uint64_t cost_of_reduce(const struct cost *c)
     }
 }
 
+/* Shares on a host, and each between hosts by halving and doubling: all interfaces are used by all members. */
+static uint64_t cost_host_shares(const struct cost *c)
+{
+    uint64_t p = (uint64_t)c->p, share = c->bytes / p, time = 0, part = share;
+
+    cost_add(&time, 1, cost_level(c, 1, p - 1, c->bytes, true));
+    cost_add(&time, 1, cost_level(c, 1, p - 1, share, true));
+    cost_add(&time, p, cost_fold(c, share));
+    cost_add(&time, p, cost_copy(c, share));
+    for (uint64_t d = 1; 2 * d <= (uint64_t)c->hosts; d *= 2) {
+        part /= 2;
+        cost_add(&time, 2, cost_net(c, 1, p, part));
+        cost_add(&time, 1, model_add(cost_fold(c, part), cost_copy(c, part)));
+    }
+    if ((c->hosts & (c->hosts - 1)) != 0)
+        cost_add(&time, 2, cost_net(c, 1, p, share));
+    return time;
+}
+
 uint64_t cost_of_allreduce(const struct cost *c)
 {
     uint64_t n = (uint64_t)c->n, time = 0;
@@ -176,21 +194,18 @@ uint64_t cost_of_allreduce(const struct cost *c)
         time = model_add(cost_tree(c, c->n, c->radix, 1, true), cost_copy(c, c->bytes));
         return model_add(time, cost_tree(c, c->n, c->radix, 1, false));
     case COLL_FLAT:
-        time = cost_all(c, c->bytes);
-        cost_add(&time, n, cost_fold(c, c->bytes));
-        return time;
+        return cost_all_work(c, c->bytes, cost_fold(c, c->bytes));
     case COLL_SHARES:
-        time = model_add(cost_all(c, c->bytes), cost_all(c, c->bytes / n));
-        cost_add(&time, n, cost_fold(c, c->bytes / n));
-        cost_add(&time, n, cost_copy(c, c->bytes / n));
-        return time;
+        return model_add(cost_all_work(c, c->bytes, cost_fold(c, c->bytes / n)),
+                         cost_all_work(c, c->bytes / n, cost_copy(c, c->bytes / n)));
     case COLL_RABENSEIFNER:
         return model_add(cost_halving(c, c->bytes, true), cost_extras(c, true));
+    case COLL_HOST_SHARES:
+        return cost_host_shares(c);
     case COLL_RING:
-        cost_add(&time, 2 * (n - 1), cost_round(c, 1, 1, c->bytes / n));
-        cost_add(&time, n - 1, cost_fold(c, c->bytes / n));
-        cost_add(&time, n - 1, cost_copy(c, c->bytes / n));
-        return time;
+        time = cost_ring(c, c->bytes / n,
+                         model_add(cost_copy(c, c->bytes / n), cost_fold(c, c->bytes / n)), 0);
+        return model_add(time, cost_ring(c, c->bytes / n, 0, cost_copy(c, c->bytes / n)));
     default:
         time = model_add(cost_host_fold(c), cost_leader_pairs(c));
         return model_add(model_add(time, cost_host_spread(c)), cost_copy(c, c->bytes));
@@ -204,22 +219,19 @@ uint64_t cost_of_reduce_scatter(const struct cost *c)
 
     switch (c->choice->algorithm) {
     case COLL_FLAT:
-        time = cost_all(c, c->all);
-        cost_add(&time, n, cost_fold(c, c->bytes));
-        return time;
+        return cost_all_work(c, c->all, cost_fold(c, c->bytes));
     case COLL_PAIRWISE:
-        time = cost_all(c, c->bytes);
-        cost_add(&time, n - 1, model_add(cost_copy(c, c->bytes), c->model->step));
-        cost_add(&time, n, cost_fold(c, c->bytes));
+        time = cost_all_work(c, c->bytes, cost_fold(c, c->bytes));
+        cost_add(&time, (uint64_t)c->p - 1, model_add(cost_copy(c, c->bytes), c->model->step));
         return time;
     case COLL_HALVING:
         whole.bytes = c->all;
         time = model_add(cost_copy(c, c->all), cost_extras(&whole, false));
+        if ((n & (n - 1)) != 0) /* and get their blocks */
+            cost_add(&time, 1, cost_round(c, 1, 1, c->bytes));
         return model_add(time, cost_halving(c, c->all, false));
     case COLL_RING:
-        cost_add(&time, n - 1, cost_round(c, 1, 1, c->bytes));
-        cost_add(&time, n - 1, cost_fold(c, c->bytes));
-        return time;
+        return cost_ring(c, c->bytes, model_add(cost_copy(c, c->bytes), cost_fold(c, c->bytes)), 0);
     default:
         whole.bytes = c->all;
         time = cost_host_fold(&whole);
@@ -250,9 +262,7 @@ uint64_t cost_of_scan(const struct cost *c)
                                model_times(folds, cost_fold(c, c->bytes))));
         return time;
     case COLL_FLAT:
-        time = cost_all(c, c->bytes);
-        cost_add(&time, n - 1, cost_fold(c, c->bytes));
-        return time;
+        return cost_all_work(c, c->bytes, cost_fold(c, c->bytes));
     default:
         for (uint64_t d = 1; d < (uint64_t)c->p; d *= 2)
             cost_add(&time, 1,

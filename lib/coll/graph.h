@@ -20,7 +20,9 @@
  * 3. An operation that refers to a view waits for its RECV without being asked to. All other order
  *    is explicit, by graph_after(): two operations of which one writes what the other accesses are
  *    ordered, which graph_find_race() checks.
- * 4. Each member has a graph of its own, which is made without communication.
+ * 4. Of operations that can be executed the one that was added first is preferred: so what others wait
+ *    for is added before copies of the own result.
+ * 5. Each member has a graph of its own, which is made without communication.
  *
  * A function that adds an operation returns its number, which is 0 or more, or -errno. The first
  * failure is kept and returned by graph_finish(), and graph_after() ignores what is no number, so

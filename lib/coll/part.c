@@ -145,16 +145,15 @@ void part_disseminate(const struct coll_build *b, const struct group *group, int
     free(to);
 }
 
-int part_send_all(const struct coll_build *b, uint32_t slot, struct graph_ref from, size_t bytes)
+int part_send_all(const struct coll_build *b, const struct group *group, uint32_t slot,
+                  struct graph_ref from, size_t bytes)
 {
-    int *to = malloc((size_t)b->size * sizeof(*to)), n = 0, node = GRAPH_NONE;
+    int *to = malloc((size_t)group->size * sizeof(*to)), n = 0, node = GRAPH_NONE;
 
-    if (to == NULL) {
-        graph_fail(b->g, -ENOMEM);
-        return GRAPH_NONE;
-    }
-    for (int i = 1; i < b->size; i++)
-        to[n++] = (b->me + i) % b->size;
+    if (to == NULL)
+        return graph_fail(b->g, -ENOMEM);
+    for (int i = 1; i < group->size; i++)
+        to[n++] = group_rank(group, (group->me + i) % group->size);
     if (n > 0)
         node = graph_send(b->g, to, n, slot, from, bytes);
     free(to);

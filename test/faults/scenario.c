@@ -110,7 +110,6 @@ static void configure(const struct plan *plan)
         setenv("RPIPE_OFI_ORDER", plan->s->network, 1);
         setenv("RPIPE_EAGER", "256", 1); /* larger payloads are fetched */
         setenv("RPIPE_OFI_PROVIDER", "tcp", 0);
-        setenv("RPIPE_EAGER", "500", 1); /* GET: of payloads some come with their slot, others are fetched */
     }
 }
 

@@ -160,11 +160,11 @@ static const struct chosen chosen[] = {
     {COLL_BARRIER, 0, 1, 2, 2, "dissemination:2"},
     {COLL_BARRIER, 0, 1, 4, 4, "dissemination:4"},
     {COLL_BARRIER, 0, 1, 8, 2, "dissemination:8"}, /* yields cost more than messages */
-    {COLL_BARRIER, 0, 256, 1, 4, "dissemination:2 dissemination:3 dissemination:4"},
-    {COLL_BARRIER, 0, 64, 16, 16, "hosts:2 hosts:3 hosts:4"},
+    {COLL_BARRIER, 0, 256, 1, 4, "dissemination:3 dissemination:4 dissemination:6 dissemination:8"},
+    {COLL_BARRIER, 0, 64, 16, 16, "hosts:3 hosts:4 hosts:6 hosts:8"},
     {COLL_BCAST, 8, 1, 8, 8, "tree:8"},
     {COLL_BCAST, 1 << 20, 1, 8, 8, "tree:8"}, /* all read the memory of the root */
-    {COLL_BCAST, 8, 64, 16, 16, "hosts:2 hosts:3 hosts:4"},
+    {COLL_BCAST, 8, 64, 16, 16, "hosts:3 hosts:4 hosts:6 hosts:8"},
     {COLL_BCAST, 64 << 20, 16, 1, 4, "chain:32768 chain:131072 scatter-ring"},
     {COLL_REDUCE, 8, 1, 4, 4, "flat tree:4"},
     {COLL_REDUCE, 4 << 20, 64, 1, 4, "rabenseifner"},

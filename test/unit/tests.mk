@@ -14,6 +14,7 @@ unit_tests = \
 	test/unit/test_coll_choice \
 	test/unit/test_coll_graph \
 	test/unit/test_coll_plans \
+	test/unit/test_coll_sim \
 	test/unit/test_collective \
 	test/unit/test_config \
 	test/unit/test_connection \
@@ -114,6 +115,8 @@ test_unit_test_coll_graph_SOURCES = test/unit/test_coll_graph.c test/unit/coll_c
 	test/unit/coll_run.c test/unit/coll_run.h
 test_unit_test_coll_choice_SOURCES = test/unit/test_coll_choice.c test/unit/coll_case.c test/unit/coll_case.h test/unit/coll_value.c
 test_unit_test_coll_choice_LDADD = lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
+test_unit_test_coll_sim_SOURCES = test/unit/test_coll_sim.c test/unit/coll_case.c test/unit/coll_case.h test/unit/coll_value.c
+test_unit_test_coll_sim_LDADD = tools/libsim.la lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_coll_graph_LDADD = lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_coll_plans_LDADD = lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
 # these are written against the manual, and see the public interface alone

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* execute.c: operations and messages of a simulation: what they cost, and what they move. */
+#include "tools/sim/state.h"
+
+#include <errno.h>
+
+#define EXECUTE_LINE_BYTES 40 /* that a message on a host has in the line of its number */
+
+static void execute_add_event(struct sim *s, uint64_t time, enum sim_event kind, uint32_t at)
+{
+    if (events_add(&s->events, time, kind, at, 0) != 0)
+        sim_fail(s, -ENOMEM, "no memory for %u events", s->events.count);
+}
+
+/* A core computes for `cost` from time t on, and is lost meanwhile from time to time. Returns the end. */
+static uint64_t execute_compute(struct sim *s, struct sim_core *core, uint64_t t, uint64_t cost)
+{
+    const struct sim_options *o = s->options;
+    uint64_t end;
+
+    if (core->noise == SIM_NEVER)
+        return t + cost;
+    if (t > core->noise + o->noise_length) /* those that nothing was computed in */
+        core->noise += (t - core->noise - o->noise_length + o->noise_period - 1) / o->noise_period *
+                       o->noise_period;
+    end = core->noise < t ? core->noise + o->noise_length + cost : t + cost;
+    if (core->noise < t)
+        core->noise += o->noise_period;
+    while (core->noise < end) {
+        end += o->noise_length;
+        core->noise += o->noise_period;
+    }
+    return end;
+}
+
+/* ---- data ---- */
+
+static int execute_read(struct sim *s, uint32_t number, struct graph_ref from, size_t bytes,
+                        size_t to, struct data *out)
+{
+    const struct sim_member *m = &s->member[s->operation[number].member];
+    const struct data *memory =
+        from.base >= 0 ? &s->operation[s->operation[m->base + (uint32_t)from.base].from].sent
+                       : &m->memory[-1 - from.base];
+
+    return data_read(memory, from.at, bytes, to, out);
+}
+
+static void execute_data(struct sim *s, uint32_t number)
+{
+    const struct graph_node *node = sim_node(s, number);
+    struct sim_operation *operation = &s->operation[number];
+    struct data *into;
+    struct data *out = node->kind == GRAPH_SEND ? &operation->sent : &s->buffer;
+    int rc = execute_read(s, number, graph_at(node->from, node->from_at), node->bytes,
+                          node->kind == GRAPH_SEND ? 0 : node->into_at, out);
+
+    if (rc == 0 && node->kind != GRAPH_SEND) {
+        into = &s->member[operation->member].memory[-1 - node->into];
+        rc = node->kind == GRAPH_COPY ? data_write(into, out)
+                                      : data_fold(into, out, s->request->order, node->reversed);
+    }
+    if (rc == -ENOMEM)
+        sim_fail(s, rc, "no memory for what members have");
+    else if (rc != 0)
+        sim_fail(s, -EPROTO,
+                 "operation %u of member %d reads bytes that were never written, or folds bytes of "
+                 "different places",
+                 number - s->member[operation->member].base, (int)operation->member);
+}
+
+/* ---- messages ---- */
+
+/* Its RECV was found, and the bytes are as many. */
+static uint32_t execute_find(struct sim *s, uint32_t number, int to)
+{
+    const struct graph_node *node = sim_node(s, number);
+    int from = (int)s->operation[number].member;
+    uint32_t receive = sim_find_receive(s, to, from, node->slot);
+
+    if (receive == SIM_NONE || s->operation[receive].from != SIM_NONE ||
+        sim_node(s, receive)->bytes != node->bytes) {
+        sim_fail(s, -EPROTO, "member %d sends %zu bytes of slot %u to member %d, which receives %s",
+                 from, node->bytes, node->slot, to,
+                 receive == SIM_NONE ? "none" : "other bytes, or has received them");
+        return SIM_NONE;
+    }
+    s->operation[receive].from = number;
+    return receive;
+}
+
+static int execute_host_of(const struct sim *s, uint32_t number)
+{
+    return s->shape->host[s->operation[number].member];
+}
+
+/* A long message is on its way when its RECV has been reached, and the sender was notified of it. */
+static void execute_request(struct sim *s, uint32_t receive, uint64_t posted)
+{
+    uint64_t announced = s->operation[receive].announced,
+             trip = s->model->latency + s->model->overhead;
+
+    execute_add_event(s, (announced > posted ? announced : posted) + trip, SIM_INJECT, receive);
+}
+
+static void execute_send_remote(struct sim *s, uint32_t receive, uint64_t t)
+{
+    struct sim_operation *operation = &s->operation[receive];
+    size_t bytes = sim_node(s, receive)->bytes;
+
+    s->result->messages[1]++;
+    s->result->bytes[1] += bytes;
+    if (bytes <= s->model->eager) {
+        execute_add_event(s, t, SIM_INJECT, receive);
+        return;
+    }
+    operation->announced = t + s->model->latency + s->model->overhead;
+    if (operation->posted)
+        execute_request(s, receive, 0);
+}
+
+void sim_inject(struct sim *s, uint32_t number, uint64_t t)
+{
+    struct sim_host *host = &s->host[execute_host_of(s, s->operation[number].from)];
+    size_t bytes = sim_node(s, number)->bytes;
+    uint64_t start = host->out > t ? host->out : t;
+
+    host->out = start + s->model->gap + bytes * s->model->byte;
+    host->messages++;
+    host->bytes += bytes;
+    execute_add_event(s, start + s->model->latency, SIM_LAND, number);
+}
+
+void sim_land(struct sim *s, uint32_t number, uint64_t t)
+{
+    struct sim_host *host = &s->host[execute_host_of(s, number)];
+    uint64_t start = host->in > t ? host->in : t;
+
+    host->in = start + s->model->gap + sim_node(s, number)->bytes * s->model->byte;
+    execute_add_event(s, host->in, SIM_ARRIVE, number);
+}
+
+static uint64_t execute_send(struct sim *s, uint32_t number, uint64_t t)
+{
+    const struct graph_node *node = sim_node(s, number);
+    const struct sim_member *m = &s->member[s->operation[number].member];
+    struct sim_core *core = &s->core[m->core];
+    const struct coll_model *model = s->model;
+    uint64_t line = model->line > model->more ? model->line - model->more : 0, cost = model->step;
+    int host = execute_host_of(s, number);
+    uint32_t local = 0;
+
+    for (uint32_t i = 0; i < node->npeers; i++)
+        local += s->shape->host[m->g->peers[node->peer + i]] == host;
+    if (local > 0 && node->bytes > EXECUTE_LINE_BYTES)
+        cost += node->bytes * model->copy;
+    t = execute_compute(s, core, t, cost);
+    for (uint32_t i = 0; i < node->npeers && s->failed == 0; i++) {
+        int to = m->g->peers[node->peer + i];
+        uint32_t receive = execute_find(s, number, to);
+
+        if (receive == SIM_NONE)
+            return t;
+        if (s->shape->host[to] == host) {
+            s->result->messages[0]++;
+            s->result->bytes[0] += node->bytes;
+            execute_add_event(s, t + line, SIM_ARRIVE, receive);
+        } else {
+            t = execute_compute(s, core, t, model->overhead);
+            execute_send_remote(s, receive, t);
+        }
+    }
+    return t;
+}
+
+static bool execute_is_local(const struct sim *s, uint32_t receive)
+{
+    return execute_host_of(s, receive) == execute_host_of(s, s->operation[receive].from);
+}
+
+uint64_t sim_execute(struct sim *s, uint32_t number, uint64_t t)
+{
+    const struct graph_node *node = sim_node(s, number);
+    struct sim_core *core = &s->core[s->member[s->operation[number].member].core];
+    const struct coll_model *m = s->model;
+
+    switch (node->kind) {
+    case GRAPH_SEND:
+        execute_data(s, number);
+        return execute_send(s, number, t);
+    case GRAPH_RECV:
+        return execute_compute(s, core, t,
+                               m->step + (execute_is_local(s, number) ? m->more : m->overhead));
+    case GRAPH_FOLD:
+    case GRAPH_COPY:
+        execute_data(s, number);
+        return execute_compute(
+            s, core, t, m->step + node->bytes * (node->kind == GRAPH_FOLD ? m->fold : m->copy));
+    default:
+        return t;
+    }
+}
+
+void sim_release(struct sim *s, uint32_t number, uint64_t t, uint32_t cause)
+{
+    struct sim_operation *operation = &s->operation[number];
+
+    operation->ready = t;
+    operation->cause = cause;
+    if (--operation->waits == 0) {
+        sim_add_ready(s, number, t);
+    } else if (operation->waits == 1 && sim_node(s, number)->kind == GRAPH_RECV) {
+        /* its message is missing, or, if that is here already, another operation */
+        operation->posted = true;
+        if (operation->announced != SIM_NEVER)
+            execute_request(s, number, t);
+    }
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sim.h: one collective operation of a team, simulated: the graphs of all members are executed in virtual
+ * time, and what each member gets is checked.
+ *
+ * Costs are those of LogGPS, with the parameters of coll/model.h. A member is a process on a core of its
+ * host, members of a host in turn. It executes the first of its operations that can be executed; each
+ * takes the time of its core:
+ *
+ *     SEND   step, o for each receiver on another host, and, if there is a receiver on this one and the
+ *            bytes do not fit into a line, the copy
+ *     RECV   step, and m on a host, o between hosts
+ *     FOLD   step, and the bytes
+ *     COPY   step, and the bytes
+ *     CALL   nothing
+ *
+ * A message on a host is there L - m after its SEND. Between hosts each message uses the interface of the
+ * sender's host for g and G for each byte, arrives Ln later, and uses the receiver's interface as long. One
+ * of more than S bytes first waits for its RECV, and for a round trip. Where members share a core, one
+ * that has nothing to execute yields, and a yield takes sigma, whether or not the next one has something. One
+ * operation takes up to twice as long there as one of a loop, in which members begin the next one while the
+ * others end the last.
+ */
+#ifndef TOOLS_SIM_SIM_H
+#define TOOLS_SIM_SIM_H
+
+#include "coll/coll.h"
+#include "coll/model.h"
+
+#define SIM_KILLS 64
+
+struct sim_kill {
+    int member;
+    uint64_t time;
+};
+
+struct sim_options {
+    struct coll_model model;
+    uint64_t seed;                       /* of skew, and of the phase of noise */
+    uint64_t skew;                       /* members begin at a random time up to this */
+    uint64_t noise_period, noise_length; /* a core is lost for this length, once in this period */
+    struct sim_kill kill[SIM_KILLS];     /* a member that does nothing from a time on */
+    int kills;
+    int repeat; /* operations in a loop; 0: one. sim_request() only, and not in place */
+};
+
+/* Where the time of the longest chain of operations goes. */
+enum sim_part {
+    SIM_SEND,
+    SIM_RECV,
+    SIM_FOLD,
+    SIM_COPY,
+    SIM_CALL,
+    SIM_LINE, /* between SEND and RECV of a host */
+    SIM_WIRE, /* between hosts, with what waits for an interface */
+    SIM_CORE, /* yields, and other members of the core */
+    SIM_START /* before the first operation */
+};
+#define SIM_PARTS 9
+
+struct sim_result {
+    uint64_t time;            /* until the last member that ends */
+    uint64_t first;           /* until the first */
+    uint64_t part[SIM_PARTS]; /* of the critical path, which add up to the time */
+    uint64_t operations;      /* of all members */
+    uint64_t messages[2];     /* on hosts; between hosts */
+    uint64_t bytes[2];
+    uint64_t interface_messages, interface_bytes; /* sent by the busiest host */
+    uint64_t scratch;                             /* of the member with the most */
+    uint32_t operations_most, slots_most;
+    int ended; /* members whose result was checked; fewer than all only after a kill */
+};
+
+/*
+ * The graphs of all members, shape->size of them. 0; -EPROTO: the graphs do not fit each other, or a result is
+ * wrong, and err has where; -EDEADLK: members wait for each other; -ENOMEM. Blocks have one length.
+ */
+int sim_run(const struct shape *shape, const struct graph *graph,
+            const struct coll_request *request, const struct sim_options *options,
+            struct sim_result *result, struct error *err);
+/* The same, of graphs that are built for it and released. */
+int sim_request(const struct shape *shape, const struct coll_request *request,
+                const struct coll_choice *choice, const struct sim_options *options,
+                struct sim_result *result, struct error *err);
+const char *sim_part_name(enum sim_part part);
+
+#endif

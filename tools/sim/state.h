@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* state.h: what a simulation consists of while it runs: members, their operations, cores, and hosts. */
+#ifndef TOOLS_SIM_STATE_H
+#define TOOLS_SIM_STATE_H
+
+#include "tools/sim/data.h"
+#include "tools/sim/events.h"
+#include "tools/sim/sim.h"
+
+#define SIM_NEVER UINT64_MAX
+#define SIM_NONE UINT32_MAX
+
+/* Operations of all members are numbered through: those of a member follow each other. */
+struct sim_operation {
+    uint64_t ready; /* when all that it waits for was over */
+    uint64_t start, end;
+    uint64_t announced; /* RECV: when a long message was announced; SIM_NEVER: not yet */
+    struct data sent;   /* SEND: what it has sent */
+    uint32_t waits;     /* RECV: its message is one of those */
+    uint32_t cause;     /* the operation that it was executed after; SIM_NONE: none */
+    uint32_t from;      /* RECV: the SEND; SIM_NONE: not yet sent */
+    int32_t member;
+    bool after_core; /* it was ready, and the core was not: cause is what the core did before */
+    bool posted;     /* RECV: only its message is missing */
+};
+
+struct sim_member {
+    const struct graph *g;
+    uint32_t base; /* number of its first operation */
+    uint32_t core;
+    uint32_t
+        *ready; /* a binary heap of its operations that can be executed, the first one on top */
+    uint32_t nready;
+    uint32_t left; /* operations that are not over */
+    uint64_t ended, killed;
+    struct data memory[GRAPH_SPACES];
+};
+
+struct sim_core {
+    const int *members; /* of the host; those of this core are each `stride`-th */
+    uint32_t count, stride;
+    uint32_t current; /* index of the member that runs */
+    uint64_t since;   /* it has nothing to execute since */
+    bool waits;       /* so it has nothing to execute */
+    uint64_t wake;    /* waits: when it will have; SIM_NEVER */
+    uint32_t last;    /* the operation before */
+    uint32_t turn;    /* changes when the event of the wake is not the right one any more */
+    uint64_t noise;   /* when it is lost the next time */
+};
+
+struct sim_host {
+    uint64_t out, in; /* the interface is used until */
+    uint64_t messages, bytes;
+};
+
+struct sim {
+    const struct shape *shape;
+    const struct coll_request *request;
+    const struct sim_options *options;
+    const struct coll_model *model;
+    struct sim_result *result;
+    struct error *err;
+    struct sim_member *member;
+    struct sim_operation *operation;
+    uint32_t operations;
+    uint32_t *ready;    /* memory of all heaps */
+    uint32_t *receives; /* hash table of RECVs: number + 1; 0: empty */
+    uint32_t receives_mask;
+    struct sim_core *core;
+    uint32_t cores;
+    struct sim_host *host;
+    struct events events;
+    struct data buffer; /* of what is moved */
+    int failed;
+};
+
+enum sim_event {
+    SIM_BEGIN,  /* member `at` */
+    SIM_RUN,    /* core `at`, turn `what` */
+    SIM_INJECT, /* message of RECV `at`: the interface of the sender */
+    SIM_LAND,   /* and of the receiver */
+    SIM_ARRIVE
+};
+
+static inline const struct graph_node *sim_node(const struct sim *s, uint32_t number)
+{
+    const struct sim_member *m = &s->member[s->operation[number].member];
+
+    return &m->g->nodes[number - m->base];
+}
+
+/* Keeps the first failure. Returns its code. */
+int sim_fail(struct sim *s, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- repeat.c ---- */
+
+/* The graph of `times` operations, one after the other, each with `slots` slots of its own; released by
+ * graph_free() in any case. 0; -EINVAL; -ENOMEM. */
+int sim_repeat(struct graph *g, const struct graph *one, uint32_t slots, int times,
+               struct error *err);
+
+/* ---- start.c ---- */
+
+int sim_open(struct sim *s, const struct graph *graph);
+void sim_close(struct sim *s);
+/* The RECV of member `to` for a slot of member `from`; SIM_NONE. */
+uint32_t sim_find_receive(const struct sim *s, int to, int from, uint32_t slot);
+
+/* ---- execute.c ---- */
+
+/* Executes an operation from time t on. Returns when its core is free. */
+uint64_t sim_execute(struct sim *s, uint32_t number, uint64_t t);
+/* One that an operation has waited for is over. */
+void sim_release(struct sim *s, uint32_t number, uint64_t t, uint32_t cause);
+/* The message of a RECV on its way. */
+void sim_inject(struct sim *s, uint32_t number, uint64_t t);
+void sim_land(struct sim *s, uint32_t number, uint64_t t);
+
+/* ---- run.c ---- */
+
+/* An operation of the member can be executed from time t on. */
+void sim_add_ready(struct sim *s, uint32_t number, uint64_t t);
+
+/* ---- check.c ---- */
+
+/* What a member contributes, into its memory. 0 or -ENOMEM. */
+int sim_contribute(struct sim *s, int member);
+/* What all members got; those that have ended, after a kill. */
+int sim_check(struct sim *s);
+/* Time, its parts, and what else is counted at the end. */
+void sim_summarize(struct sim *s);
+
+#endif
