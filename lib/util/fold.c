@@ -77,14 +77,14 @@ FOLD_FLOAT(double)
     {                                                                                              \
         float x = format##_load(a), y = format##_load(b);                                          \
                                                                                                    \
-        return (x < y) | (y != y) ? a : b;                                                         \
+        return ((x < y) | (y != y)) ? a : b;                                                       \
     }                                                                                              \
                                                                                                    \
     static inline uint16_t format##_max(uint16_t a, uint16_t b)                                    \
     {                                                                                              \
         float x = format##_load(a), y = format##_load(b);                                          \
                                                                                                    \
-        return (x > y) | (y != y) ? a : b;                                                         \
+        return ((x > y) | (y != y)) ? a : b;                                                       \
     }                                                                                              \
                                                                                                    \
     FOLD(sum_##format, uint16_t, format##_store(format##_load(a) + format##_load(b)))              \
