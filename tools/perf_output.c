@@ -47,8 +47,8 @@ static const char *const touched[] = {
     [PERF_HAND_OVER] =
         "Payload is NOT touched: it is only handed over (--touch: filled and summed).",
     [PERF_WORD] = "The first word is written and read (--touch: every byte is).",
-    [PERF_TOUCH] = "Payload is touched: the writer fills every byte, the reader sums every byte "
-                   "(--no-touch: neither).",
+    [PERF_TOUCH] = ("Payload is touched: the writer fills every byte, the reader sums every byte "
+                    "(--no-touch: neither)."),
 };
 
 static void table_begin(const struct perf_options *o)

@@ -65,7 +65,7 @@ FOLD_UNSIGNED(64)
 #define FOLD_FLOAT(type)                                                                           \
     FOLD(sum_##type, type, a + b)                                                                  \
     FOLD(prod_##type, type, a *b)                                                                  \
-    FOLD(min_##type, type, ((a < b) | (b != b)) ? a : b)                                             \
+    FOLD(min_##type, type, ((a < b) | (b != b)) ? a : b)                                           \
     FOLD(max_##type, type, ((a > b) | (b != b)) ? a : b)
 
 FOLD_FLOAT(float)
