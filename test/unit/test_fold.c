@@ -175,6 +175,27 @@ static void test_floats(void **state)
     }
 }
 
+/* CMPLXF and CMPLX of the C library are there for gcc alone. */
+static float complex complex_float(float re, float im)
+{
+    const union {
+        float part[2];
+        float complex value;
+    } both = {{re, im}};
+
+    return both.value;
+}
+
+static double complex complex_double(double re, double im)
+{
+    const union {
+        double part[2];
+        double complex value;
+    } both = {{re, im}};
+
+    return both.value;
+}
+
 static void test_complex(void **state)
 {
     double complex into[5], from[5];
@@ -182,27 +203,30 @@ static void test_complex(void **state)
 
     (void)state;
     for (int i = 0; i < 9; i++) {
-        small[i] = CMPLXF((float)i, (float)(1 - i));
-        other[i] = CMPLXF(2.5f, (float)-i);
+        small[i] = complex_float((float)i, (float)(1 - i));
+        other[i] = complex_float(2.5f, (float)-i);
     }
     for (int i = 0; i < 5; i++) {
-        into[i] = CMPLX(i, 0.5 - i);
-        from[i] = CMPLX(1 + i, -3);
+        into[i] = complex_double(i, 0.5 - i);
+        from[i] = complex_double(1 + i, -3);
     }
     assert_int_equal(fold_element_bytes(RGROUP_COMPLEX_FLOAT), sizeof(*small));
     assert_int_equal(fold_element_bytes(RGROUP_COMPLEX_DOUBLE), sizeof(*into));
     fold_function(RGROUP_COMPLEX_FLOAT, RGROUP_PROD)(small, other, sizeof(small), NULL);
     fold_function(RGROUP_COMPLEX_DOUBLE, RGROUP_PROD)(into, from, sizeof(into), NULL);
     for (int i = 0; i < 9; i++)
-        assert_true(small[i] == CMPLXF((float)i, (float)(1 - i)) * CMPLXF(2.5f, (float)-i));
+        assert_true(small[i] ==
+                    complex_float((float)i, (float)(1 - i)) * complex_float(2.5f, (float)-i));
     for (int i = 0; i < 5; i++)
-        assert_true(into[i] == CMPLX(i, 0.5 - i) * CMPLX(1 + i, -3));
+        assert_true(into[i] == complex_double(i, 0.5 - i) * complex_double(1 + i, -3));
     fold_function(RGROUP_COMPLEX_FLOAT, RGROUP_SUM)(small, small + 4, 4 * sizeof(*small), NULL);
     for (int i = 0; i < 4; i++)
         assert_true(small[i] ==
-                    CMPLXF((float)i, (float)(1 - i)) * CMPLXF(2.5f, (float)-i) + small[i + 4]);
+                    complex_float((float)i, (float)(1 - i)) * complex_float(2.5f, (float)-i) +
+                        small[i + 4]);
     fold_function(RGROUP_COMPLEX_DOUBLE, RGROUP_SUM)(into, from, sizeof(into), NULL);
-    assert_true(into[2] == CMPLX(2, 0.5 - 2) * CMPLX(3, -3) + CMPLX(3, -3));
+    assert_true(into[2] ==
+                complex_double(2, 0.5 - 2) * complex_double(3, -3) + complex_double(3, -3));
 }
 
 /* ---- values with an index ---- */
