@@ -6,7 +6,8 @@
  * followed each other at once, further ones stay in the queue until there are GATHER_BYTES. What
  * stays is sent by a following call of progress, on any connection (not by the first one behind a
  * write, see progress.c), or by the service thread GATHER_US later, rounded up to the milliseconds
- * that it waits in. A write after a pause is sent at once.
+ * that it waits in. A write after a pause is sent at once; behind a short one, as where the writer
+ * had no credits, a long stream is gathered again from the second write on.
  */
 #ifndef BTL_TCP_GATHER_H
 #define BTL_TCP_GATHER_H
