@@ -17,6 +17,7 @@
 #include <rpipe.h>
 
 #include <stdio.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -206,12 +207,27 @@ int rcoll_dump(rplan_t plan, rcoll_format_t format, FILE *to);
 
 /* ---- the usual operations in one line each; everything else by rcoll_run ---- */
 
+/* What all of these have; the rest is zero. from and into may be the same where that means in place. */
+static inline rcoll_params_t rcoll_params_of(rcoll_kind_t kind, const void *from, void *into,
+                                             size_t count)
+{
+    rcoll_params_t p;
+
+    memset(&p, 0, sizeof(p));
+    p.kind = kind;
+    p.flags = from == into && kind != RCOLL_BCAST ? RCOLL_IN_PLACE : 0;
+    p.from = from;
+    p.into = into;
+    p.count = count;
+    return p;
+}
+
 /* `bytes` at buf of member root come to buf of all. */
 static inline int rcoll_bcast(rteam_t team, void *buf, size_t bytes, int root)
 {
-    rcoll_params_t p = {
-        .kind = RCOLL_BCAST, .root = root, .from = buf, .into = buf, .count = bytes};
+    rcoll_params_t p = rcoll_params_of(RCOLL_BCAST, buf, buf, bytes);
 
+    p.root = root;
     return rcoll_run(team, &p);
 }
 
@@ -219,60 +235,71 @@ static inline int rcoll_bcast(rteam_t team, void *buf, size_t bytes, int root)
 static inline int rcoll_reduce(rteam_t team, const void *from, void *into, size_t count,
                                rgroup_type_t type, rgroup_op_t op, int root)
 {
-    rcoll_params_t p = {.kind = RCOLL_REDUCE,
-                        .root = root,
-                        .from = from,
-                        .into = into,
-                        .count = count,
-                        .type = type,
-                        .op = op};
+    rcoll_params_t p = rcoll_params_of(RCOLL_REDUCE, from, into, count);
 
+    p.root = root;
+    p.type = type;
+    p.op = op;
     return rcoll_run(team, &p);
 }
 
-/* They come to all. from and into may be the same. */
+/* They come to all. */
 static inline int rcoll_allreduce(rteam_t team, const void *from, void *into, size_t count,
                                   rgroup_type_t type, rgroup_op_t op)
 {
-    rcoll_params_t p = {.kind = RCOLL_ALLREDUCE,
-                        .flags = from == into ? RCOLL_IN_PLACE : 0,
-                        .from = from,
-                        .into = into,
-                        .count = count,
-                        .type = type,
-                        .op = op};
+    rcoll_params_t p = rcoll_params_of(RCOLL_ALLREDUCE, from, into, count);
 
+    p.type = type;
+    p.op = op;
     return rcoll_run(team, &p);
 }
 
-/* Member i gets those of members 0 to i. from and into may be the same. */
+/* Of blocks of count elements, one for each member, member i gets block i, combined. */
+static inline int rcoll_reduce_scatter(rteam_t team, const void *from, void *into, size_t count,
+                                       rgroup_type_t type, rgroup_op_t op)
+{
+    rcoll_params_t p = rcoll_params_of(RCOLL_REDUCE_SCATTER, from, into, count);
+
+    p.type = type;
+    p.op = op;
+    return rcoll_run(team, &p);
+}
+
+/* Member i gets those of members 0 to i, combined. */
 static inline int rcoll_scan(rteam_t team, const void *from, void *into, size_t count,
                              rgroup_type_t type, rgroup_op_t op)
 {
-    rcoll_params_t p = {.kind = RCOLL_SCAN,
-                        .flags = from == into ? RCOLL_IN_PLACE : 0,
-                        .from = from,
-                        .into = into,
-                        .count = count,
-                        .type = type,
-                        .op = op};
+    rcoll_params_t p = rcoll_params_of(RCOLL_SCAN, from, into, count);
 
+    p.type = type;
+    p.op = op;
+    return rcoll_run(team, &p);
+}
+
+/* Member i gets those of members 0 to i - 1, combined; member 0 gets nothing. */
+static inline int rcoll_exscan(rteam_t team, const void *from, void *into, size_t count,
+                               rgroup_type_t type, rgroup_op_t op)
+{
+    rcoll_params_t p = rcoll_params_of(RCOLL_EXSCAN, from, into, count);
+
+    p.type = type;
+    p.op = op;
     return rcoll_run(team, &p);
 }
 
 /* `bytes` of each member come to `into` of member root, one block after the other. */
 static inline int rcoll_gather(rteam_t team, const void *from, void *into, size_t bytes, int root)
 {
-    rcoll_params_t p = {
-        .kind = RCOLL_GATHER, .root = root, .from = from, .into = into, .count = bytes};
+    rcoll_params_t p = rcoll_params_of(RCOLL_GATHER, from, into, bytes);
 
+    p.root = root;
     return rcoll_run(team, &p);
 }
 
 /* They come to all. */
 static inline int rcoll_allgather(rteam_t team, const void *from, void *into, size_t bytes)
 {
-    rcoll_params_t p = {.kind = RCOLL_ALLGATHER, .from = from, .into = into, .count = bytes};
+    rcoll_params_t p = rcoll_params_of(RCOLL_ALLGATHER, from, into, bytes);
 
     return rcoll_run(team, &p);
 }
@@ -280,16 +307,16 @@ static inline int rcoll_allgather(rteam_t team, const void *from, void *into, si
 /* Block i, of `bytes`, at `from` of member root comes to `into` of member i. */
 static inline int rcoll_scatter(rteam_t team, const void *from, void *into, size_t bytes, int root)
 {
-    rcoll_params_t p = {
-        .kind = RCOLL_SCATTER, .root = root, .from = from, .into = into, .count = bytes};
+    rcoll_params_t p = rcoll_params_of(RCOLL_SCATTER, from, into, bytes);
 
+    p.root = root;
     return rcoll_run(team, &p);
 }
 
-/* Block j at `from` of member i comes to block i at `into` of member j. */
+/* Block j, of `bytes`, at `from` of member i comes to block i at `into` of member j. */
 static inline int rcoll_alltoall(rteam_t team, const void *from, void *into, size_t bytes)
 {
-    rcoll_params_t p = {.kind = RCOLL_ALLTOALL, .from = from, .into = into, .count = bytes};
+    rcoll_params_t p = rcoll_params_of(RCOLL_ALLTOALL, from, into, bytes);
 
     return rcoll_run(team, &p);
 }
