@@ -393,8 +393,7 @@ lib_libam_la_SOURCES = \
 	lib/am/wire.h
 lib_libam_la_CPPFLAGS = $(AM_CPPFLAGS) $(long_names)
 
-# plans of collective operations, and what simulates them; not yet part of the library
-noinst_LTLIBRARIES += lib/libcoll.la
+# plans of collective operations; a library of their own, since tools/sim executes them too
 lib_libcoll_la_SOURCES = \
 	lib/coll/alg_allgather.c \
 	lib/coll/alg_allreduce.c \
@@ -423,6 +422,8 @@ lib_libcoll_la_SOURCES = \
 	lib/coll/graph_check.c \
 	lib/coll/graph_dump.c \
 	lib/coll/graph_dump.h \
+	lib/coll/limits.c \
+	lib/coll/limits.h \
 	lib/coll/model.c \
 	lib/coll/model.h \
 	lib/coll/operator.c \
@@ -437,8 +438,44 @@ lib_libcoll_la_SOURCES = \
 
 # ---- the library ----
 
+# what executes plans: above the public interface, and by it alone (test/layers)
+lib_libcollengine_la_SOURCES = \
+	lib/coll/engine/card.c \
+	lib/coll/engine/card.h \
+	lib/coll/engine/cell.h \
+	lib/coll/engine/dump.c \
+	lib/coll/engine/edge.c \
+	lib/coll/engine/edge.h \
+	lib/coll/engine/engine.c \
+	lib/coll/engine/engine.h \
+	lib/coll/engine/fail.c \
+	lib/coll/engine/fail.h \
+	lib/coll/engine/names.c \
+	lib/coll/engine/names.h \
+	lib/coll/engine/open.h \
+	lib/coll/engine/params.c \
+	lib/coll/engine/parts.c \
+	lib/coll/engine/parts.h \
+	lib/coll/engine/plan.c \
+	lib/coll/engine/plan.h \
+	lib/coll/engine/program.c \
+	lib/coll/engine/program.h \
+	lib/coll/engine/ring.c \
+	lib/coll/engine/ring.h \
+	lib/coll/engine/run.c \
+	lib/coll/engine/split.c \
+	lib/coll/engine/step.c \
+	lib/coll/engine/step.h \
+	lib/coll/engine/team.c \
+	lib/coll/engine/team.h \
+	lib/coll/engine/user_graph.c \
+	lib/coll/engine/view.c \
+	lib/coll/engine/wait.c \
+	lib/coll/engine/wait.h
+lib_libcollengine_la_CPPFLAGS = $(AM_CPPFLAGS) $(long_names)
+
 # from the top down, as a linker needs archives
-layers = lib/libam.la lib/librpipe.la lib/libcontrol.la lib/libbootstrap.la lib/libbtl.la lib/libsync.la lib/liballoc.la lib/libutil.la
+layers = lib/libcollengine.la lib/libcoll.la lib/libam.la lib/librpipe.la lib/libcontrol.la lib/libbootstrap.la lib/libbtl.la lib/libsync.la lib/liballoc.la lib/libutil.la
 
 lib_LTLIBRARIES = lib/librmalloc.la
 lib_librmalloc_la_SOURCES =

@@ -21,6 +21,7 @@ struct shape {
     int hosts;
     int cores;    /* of one host */
     int largest;  /* most members of one host */
+    uint32_t slots; /* of a member's board; 0: any number */
     bool in_rows; /* the members of each host follow each other */
     int *host;    /* of each member */
     int *members; /* of all hosts, one after the other */

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cell.h: what is in the memory that a member shows to its host (doc/collectives.md "The board").
+ *
+ *     head    256 bytes: what the member is, and `done`
+ *     cells   one line for each slot of each of `depth` operations: cell[number mod depth][slot]
+ *     heap    messages of more than CELL_BYTES, a ring in the order of operations
+ *     mem     memory of rcoll_alloc
+ *
+ * Only the owner writes. Invariants:
+ *
+ * 1. A cell has the number of an operation once its message is there (release, acquire); a message in the heap may grow after that:
+ *    `ready` bytes of it are there (release, acquire).
+ * 2. A cell, and the heap that it refers to, is written again only when `done` of every mate, which is a member of the same host, is
+ *    beyond the number that it has. So what a member has received is as it was until it ends the operation, or releases its views.
+ * 3. `done` never decreases.
+ */
+#ifndef COLL_ENGINE_CELL_H
+#define COLL_ENGINE_CELL_H
+
+#include "util/cpu.h"
+
+#include <assert.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CELL_BYTES 48 /* of a message in its cell */
+#define CELL_SLOTS 64
+
+struct cell {
+    _Atomic uint64_t
+        number;     /* of the operation; 0: of none. Its low half is what sleepers sleep on */
+    uint32_t check; /* what operation this is, and how long the message is */
+    uint32_t zero;
+    union {
+        unsigned char data[CELL_BYTES];
+        struct {
+            uint64_t at;            /* where the message is, from the beginning of the board */
+            _Atomic uint64_t ready; /* bytes that are there */
+        } message;
+    };
+};
+static_assert(sizeof(struct cell) == CACHE_LINE, "a cell is a line");
+
+#define HEAD_MAGIC UINT64_C(0x31306c6c6f637200) /* "rcoll01" */
+#define HEAD_CPUS 1024
+
+struct head {
+    _Atomic uint64_t magic; /* stored last */
+    uint64_t heap_bytes, mem_bytes;
+    uint32_t depth;
+    uint32_t zero;
+    unsigned char unused[32];
+    alignas(CACHE_LINE) _Atomic uint64_t
+        done; /* operations below this number are over here, and their views released */
+    alignas(CACHE_LINE) uint64_t cpus[HEAD_CPUS / 64]; /* processors that this process may use */
+};
+static_assert(sizeof(struct head) == 256, "four lines");
+
+#define BOARD_PAGE 4096
+
+static inline size_t board_heap_at(uint32_t depth)
+{
+    size_t at = sizeof(struct head) + (size_t)depth * CELL_SLOTS * sizeof(struct cell);
+
+    return (at + BOARD_PAGE - 1) / BOARD_PAGE * BOARD_PAGE;
+}
+
+#endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* edge.c: see edge.h. */
+#include "coll/engine/edge.h"
+
+#include "coll/engine/step.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EDGE_HEAP_LEAST (256 * 1024)
+
+/* A message that has come before its step: in memory of the pipe, or, where that is short, in a copy. */
+struct early {
+    uint64_t tag;
+    raddr_t d;
+    char *copy;
+    size_t bytes;
+};
+
+struct edge {
+    rch_t out, in; /* NULL: not opened */
+    struct early *early;
+    uint32_t count, allocated;
+    size_t kept; /* bytes of early messages in memory of the pipe */
+};
+
+/* Operation and slot name a message; the check is of what the operation is. */
+#define EDGE_CHECK UINT64_C(0xffffff)
+
+static uint64_t edge_tag(const struct operation *o, uint32_t slot)
+{
+    return o->number << 40 | (uint64_t)slot << 24 | (o->check & EDGE_CHECK);
+}
+
+static bool edge_is_named(uint64_t a, uint64_t b) { return (a & ~EDGE_CHECK) == (b & ~EDGE_CHECK); }
+
+/* ---- opening ---- */
+
+static struct edge *edge_of(struct rteam *t, int member)
+{
+    if (t->edges[member] == NULL)
+        t->edges[member] = calloc(1, sizeof(struct edge));
+    return t->edges[member];
+}
+
+static int edge_open(struct rteam *t, int member, bool out)
+{
+    struct edge *edge = edge_of(t, member);
+    rpipe_config_t cfg = {.role = out ? RPIPE_WRITER : RPIPE_READER,
+                          .peer = t->rank[member],
+                          .context = t->name,
+                          .heuristic = RMALLOC_BEST_FIT,
+                          .heap_bytes = 2 * t->heap_bytes,
+                          .heap_bytes_at_most = 2 * t->heap_bytes,
+                          .timeout_ms = t->timeout_ms,
+                          .backend = t->backend};
+
+    if (edge == NULL)
+        return coll_fail(-ENOMEM, "no memory for the pipe to member %d", member);
+    if ((out ? edge->out : edge->in) != NULL)
+        return 0;
+    if (cfg.heap_bytes < EDGE_HEAP_LEAST)
+        cfg.heap_bytes = cfg.heap_bytes_at_most = EDGE_HEAP_LEAST;
+    return rpipe_open(out ? &edge->out : &edge->in, &cfg);
+}
+
+int edge_open_all(struct rteam *t, const struct program *p)
+{
+    int rc = 0;
+
+    for (uint32_t i = 0; i < p->count && rc == 0; i++)
+        if (p->steps[i].kind == STEP_PIPE_SEND || p->steps[i].kind == STEP_PIPE_RECV)
+            rc = edge_open(t, p->steps[i].peer, p->steps[i].kind == STEP_PIPE_SEND);
+    return rc;
+}
+
+void edge_close_all(struct rteam *t)
+{
+    for (int i = 0; t->edges != NULL && i < t->size; i++) {
+        struct edge *edge = t->edges[i];
+
+        if (edge == NULL)
+            continue;
+        if (edge->out != NULL)
+            (void)rpipe_close(edge->out);
+        if (edge->in != NULL)
+            (void)rpipe_close(edge->in);
+        for (uint32_t k = 0; k < edge->count; k++)
+            free(edge->early[k].copy);
+        free(edge->early);
+        free(edge);
+    }
+    free(t->edges);
+    t->edges = NULL;
+}
+
+/* ---- messages ---- */
+
+static int edge_failed(struct rteam *t, int member, int rc)
+{
+    return team_fail(t, rc, member, "%s", rpipe_error(NULL));
+}
+
+/* progress: the message, while it is allocated and not written. */
+int edge_send(struct rteam *t, struct operation *o, const struct step *s, uint32_t i)
+{
+    rch_t out = t->edges[s->peer]->out;
+    raddr_t d = (raddr_t)(uintptr_t)o->progress[i];
+    int rc;
+
+    if (operation_available(o, s->from, s->from_at, s->bytes) < s->bytes)
+        return STEP_WAITS;
+    if (d == ADDR_NULL) {
+        rc = rmalloc_nb(out, s->bytes, &d);
+        if (rc == R_PENDING)
+            return STEP_WAITS;
+        if (rc != 0)
+            return edge_failed(t, s->peer, rc);
+        if (s->bytes > 0)
+            memcpy(rmalloc_ptr(out, d), o->base[s->from] + s->from_at, s->bytes);
+        (void)rpipe_set_tag(out, d, edge_tag(o, s->slot));
+        o->progress[i] = (uint64_t)(uintptr_t)d;
+    }
+    rc = rpipe_write_nb(out, d);
+    if (rc == R_PENDING)
+        return STEP_WAITS;
+    o->progress[i] = 0;
+    return rc == 0 ? STEP_DONE : edge_failed(t, s->peer, rc);
+}
+
+/*
+ * A sender does not wait for operations of this member, so what it has sent for later ones must not keep out what this one needs:
+ * beyond half of the pipe's memory early messages are copied.
+ */
+static int edge_keep(const struct rteam *t, struct edge *edge, struct early early)
+{
+    if (edge->count == edge->allocated) {
+        uint32_t more = edge->allocated == 0 ? 16 : edge->allocated * 2;
+        struct early *larger = realloc(edge->early, more * sizeof(*larger));
+
+        if (larger == NULL)
+            return coll_fail(-ENOMEM, "no memory for %u messages that have come early", more);
+        edge->early = larger;
+        edge->allocated = more;
+    }
+    if (edge->kept + early.bytes > t->heap_bytes) {
+        early.copy = malloc(early.bytes + 1);
+        if (early.copy == NULL)
+            return coll_fail(-ENOMEM, "no memory for a message of %zu bytes that has come early",
+                             early.bytes);
+        memcpy(early.copy, rmalloc_ptr(edge->in, early.d), early.bytes);
+        (void)rmalloc_free(edge->in, early.d);
+        early.d = ADDR_NULL;
+    } else
+        edge->kept += early.bytes;
+    edge->early[edge->count++] = early;
+    return 0;
+}
+
+static bool edge_take_early(struct edge *edge, uint64_t tag, struct early *found)
+{
+    for (uint32_t i = 0; i < edge->count; i++)
+        if (edge_is_named(edge->early[i].tag, tag)) {
+            *found = edge->early[i];
+            edge->early[i] = edge->early[--edge->count];
+            edge->kept -= found->copy == NULL ? found->bytes : 0;
+            return true;
+        }
+    return false;
+}
+
+/* The message of a tag. 0, R_PENDING, or a failure. */
+static int edge_find(const struct rteam *t, struct edge *edge, uint64_t tag, struct early *found)
+{
+    if (edge_take_early(edge, tag, found))
+        return 0;
+    for (;;) {
+        raddr_t d = ADDR_NULL;
+        size_t bytes = 0;
+        int rc = rpipe_read_nb(edge->in, &d, &bytes);
+
+        if (rc != 0)
+            return rc;
+        *found = (struct early){.tag = rpipe_tag(edge->in, d), .d = d, .bytes = bytes};
+        if (edge_is_named(found->tag, tag))
+            return 0;
+        rc = edge_keep(t, edge, *found);
+        if (rc != 0)
+            return rc;
+    }
+}
+
+int edge_recv(struct rteam *t, struct operation *o, const struct step *s)
+{
+    struct edge *edge = t->edges[s->peer];
+    uint64_t tag = edge_tag(o, s->slot);
+    struct early found;
+    int rc = edge_find(t, edge, tag, &found);
+
+    if (rc == R_PENDING)
+        return STEP_WAITS;
+    if (rc != 0)
+        return edge_failed(t, s->peer, rc);
+    o->held[s->into] = found.d;
+    o->copy[s->into] = found.copy;
+    o->base[s->into] = found.copy != NULL ? found.copy : rmalloc_ptr(edge->in, found.d);
+    o->ready[s->into] = NULL;
+    if (found.bytes == s->bytes && found.tag == tag)
+        return STEP_DONE;
+    return team_fail_other(t, o, s->peer);
+}
+
+void edge_release(struct rteam *t, struct operation *o)
+{
+    const struct program *p = o->program;
+
+    for (uint32_t v = BASE_VIEWS; v < BASE_VIEWS + p->nviews; v++) {
+        if (o->held[v] != ADDR_NULL)
+            (void)rmalloc_free(t->edges[p->view_of[v - BASE_VIEWS]]->in, o->held[v]);
+        free(o->copy[v]);
+        o->held[v] = ADDR_NULL;
+        o->copy[v] = NULL;
+    }
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * edge.h: messages between members on different hosts: a pipe in each direction, opened when a plan has the first message for it.
+ *
+ * The tag of a message is its operation and its slot. What comes for another operation than that which reads is kept, where it is in
+ * the memory of the pipe, until its own step asks for it: nothing is copied.
+ */
+#ifndef COLL_ENGINE_EDGE_H
+#define COLL_ENGINE_EDGE_H
+
+#include "coll/engine/team.h"
+
+/* Opens the pipes that the program needs. 0, or the failure of rpipe. */
+int edge_open_all(struct rteam *t, const struct program *p);
+/* Closes all. */
+void edge_close_all(struct rteam *t);
+
+int edge_send(struct rteam *t, struct operation *o, const struct step *s, uint32_t i);
+int edge_recv(struct rteam *t, struct operation *o, const struct step *s);
+/* Frees the messages that the operation has received. */
+void edge_release(struct rteam *t, struct operation *o);
+
+#endif

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* engine.c: see engine.h. */
+#include "coll/engine/engine.h"
+
+#include "coll/engine/edge.h"
+#include "coll/engine/plan.h"
+#include "coll/engine/step.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- numbers ---- */
+
+/* The oldest operation that is not over, or has views. */
+static uint64_t engine_oldest(const struct rteam *t)
+{
+    const struct rplan *first;
+
+    if (list_empty(&t->queue))
+        return t->number;
+    first = container_of(t->queue.next, struct rplan, in_queue);
+    return first->number;
+}
+
+static inline void engine_publish_done(struct rteam *t)
+{
+    uint64_t done = engine_oldest(t);
+
+    if (done == t->done)
+        return;
+    t->done = done;
+    /* release: pairs with the acquire of team_refresh_floor; what was read of others' boards has been read */
+    atomic_store_explicit(&t->head->done, done, memory_order_release);
+}
+
+void engine_start(struct rteam *t, struct rplan *plan)
+{
+    plan->number = t->number;
+    plan->part = 0;
+    plan->result = 0;
+    plan->state = PLAN_QUEUED;
+    t->number += plan->parts.numbers;
+    list_append(&t->queue, &plan->in_queue);
+}
+
+/* ---- one part ---- */
+
+static bool engine_allocate(struct rteam *t, struct operation *o, uint64_t number, size_t bytes)
+{
+    if (ring_alloc(&t->ring, number, bytes, &o->heap_at))
+        return true;
+    team_refresh_floor(t);
+    ring_release(&t->ring, t->nmates > 0 ? t->floor : t->done);
+    return ring_alloc(&t->ring, number, bytes, &o->heap_at);
+}
+
+/* STEP_DONE: the next part of the plan runs. STEP_WAITS: not now. Or a failure. */
+static int engine_activate(struct rteam *t, struct rplan *plan)
+{
+    struct operation *o = &plan->op;
+    const struct program *p;
+    size_t heap;
+
+    if (plan->number + 2 > t->done + t->depth)
+        return STEP_WAITS;
+    p = plan_program(plan);
+    if (UNLIKELY(p == NULL))
+        return t->lost;
+    plan_set_bases(plan);
+    heap = p->heap;
+    if (UNLIKELY(p->shared > 0) && team_is_shared(t, o->base[BASE_FROM]))
+        heap -= p->shared;
+    if (UNLIKELY(heap > t->heap_bytes))
+        return team_fail(t, -EMSGSIZE, t->me,
+                         "%zu bytes of messages of one operation; heap_bytes of the team is %llu",
+                         heap, (unsigned long long)t->heap_bytes);
+    if (heap > 0 && !engine_allocate(t, o, plan->number, heap))
+        return STEP_WAITS;
+    o->program = p;
+    o->number = plan->number;
+    o->check = plan->check;
+    o->next = 0;
+    memset(o->is_done, 0, (p->count / 64 + 1) * sizeof(*o->is_done));
+    plan->state = PLAN_RUNS;
+    return STEP_DONE;
+}
+
+static inline bool step_is_done(const struct operation *o, uint32_t i)
+{
+    return i < o->next || (o->is_done[i / 64] >> i % 64 & 1) != 0;
+}
+
+static bool step_may_begin(const struct operation *o, const struct step *s)
+{
+    for (uint32_t k = 0; k < s->nbefore; k++)
+        if (!step_is_done(o, o->program->before[s->first_before + k]))
+            return false;
+    return true;
+}
+
+/* Steps behind one that waits, as far as they do not depend on it. Returns STEP_DONE if any was done, STEP_WAITS, or a failure. */
+static int engine_pass_others(struct rteam *t, struct rplan *plan)
+{
+    struct operation *o = &plan->op;
+    int did = STEP_WAITS;
+
+    for (uint32_t i = o->next + 1; i < o->program->count; i++) {
+        int rc;
+
+        if (step_is_done(o, i) || !step_may_begin(o, &o->program->steps[i]))
+            continue;
+        rc = step_try(t, plan, i);
+        if (rc < 0)
+            return rc;
+        if (rc == STEP_DONE) {
+            o->is_done[i / 64] |= UINT64_C(1) << i % 64;
+            did = STEP_DONE;
+        }
+    }
+    return did;
+}
+
+/* All steps that can be done now. STEP_DONE: the part is over. *did: whether any was done. */
+static int engine_pass(struct rteam *t, struct rplan *plan, bool *did)
+{
+    struct operation *o = &plan->op;
+    uint32_t count = o->program->count;
+
+    for (;;) {
+        int rc = STEP_DONE;
+
+        while (o->next < count) {
+            rc = step_is_done(o, o->next) ? STEP_DONE : step_try(t, plan, o->next);
+            if (rc != STEP_DONE)
+                break;
+            o->next++;
+            *did = true;
+        }
+        if (rc <= STEP_DONE)
+            return rc;
+        rc = engine_pass_others(t, plan);
+        if (rc != STEP_DONE)
+            return rc;
+        *did = true;
+    }
+}
+
+/* ---- ends ---- */
+
+static void engine_leave(struct rplan *plan, int result)
+{
+    plan->result = result;
+    plan->state = PLAN_IDLE;
+    list_remove(&plan->in_queue);
+    if (plan->free_at_end)
+        plan_destroy(plan);
+}
+
+static void engine_end_part(struct rteam *t, struct rplan *plan)
+{
+    uint64_t number = plan->number;
+    bool synchronizes = plan->synchronizes;
+
+    if (plan_next_part(plan)) {
+        edge_release(t, &plan->op);
+        plan->state = PLAN_QUEUED;
+    } else if ((plan->params.flags & RCOLL_VIEWS) != 0 && !plan->free_at_end) {
+        plan->state = PLAN_HELD;
+    } else {
+        edge_release(t, &plan->op);
+        engine_leave(plan, 0);
+    }
+    engine_publish_done(t);
+    /* all have started it, so they are over with those depth - 1 before (doc/boards.md "The floor") */
+    if (synchronizes && number + 2 > t->floor + t->depth)
+        t->floor = number + 2 - t->depth;
+}
+
+void engine_release(struct rteam *t, struct rplan *plan)
+{
+    if (plan->state != PLAN_HELD)
+        return;
+    edge_release(t, &plan->op);
+    engine_leave(plan, 0);
+    engine_publish_done(t);
+}
+
+void engine_end_all(struct rteam *t)
+{
+    while (!list_empty(&t->queue)) {
+        struct rplan *plan = container_of(t->queue.next, struct rplan, in_queue);
+
+        if (plan->state == PLAN_RUNS)
+            edge_release(t, &plan->op);
+        engine_leave(plan, plan->state == PLAN_HELD ? 0 : t->lost);
+    }
+}
+
+/* Activates and advances a plan as far as it goes. STEP_DONE: its last part is over, and it may be gone. */
+static int engine_advance_plan(struct rteam *t, struct rplan *plan, bool *did)
+{
+    for (;;) {
+        int rc = plan->state == PLAN_QUEUED ? engine_activate(t, plan) : STEP_DONE;
+        bool last;
+
+        if (rc == STEP_DONE)
+            rc = engine_pass(t, plan, did);
+        if (rc != STEP_DONE)
+            return rc;
+        last = plan_is_last_part(plan);
+        engine_end_part(t, plan);
+        *did = true;
+        if (last)
+            return STEP_DONE;
+    }
+}
+
+bool engine_advance(struct rteam *t)
+{
+    struct link *link, *after;
+    bool did = false;
+
+    list_for_each (link, after, &t->queue) {
+        struct rplan *plan = container_of(link, struct rplan, in_queue);
+        int rc;
+
+        if (plan->state == PLAN_HELD)
+            continue;
+        rc = engine_advance_plan(t, plan, &did);
+        if (rc < 0) {
+            engine_end_all(t);
+            return true;
+        }
+        if (rc == STEP_WAITS && plan->state == PLAN_QUEUED)
+            break; /* operations are activated in their order */
+    }
+    return did;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ring.h: the heap of a member: a block for each operation that sends more than its cells have.
+ *
+ * Blocks are allocated in the order of operations, and freed in the same order when all mates are beyond the operation: so a
+ * ring is all that it takes. Positions only grow; a block never wraps.
+ */
+#ifndef COLL_ENGINE_RING_H
+#define COLL_ENGINE_RING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RING_BLOCKS 64 /* in use at a time: as many as the largest depth */
+
+struct ring {
+    uint64_t bytes; /* of the heap */
+    uint64_t head, tail;
+    uint32_t first, count; /* blocks in use: block[first] is the oldest */
+    struct ring_block {
+        uint64_t number, end; /* the operation, and the position behind the block */
+    } block[RING_BLOCKS];
+};
+
+void ring_init(struct ring *r, uint64_t bytes);
+/* *at: from the beginning of the heap. False: not now. */
+bool ring_alloc(struct ring *r, uint64_t number, size_t bytes, size_t *at);
+/* Frees the blocks of all operations below `number`. */
+void ring_release(struct ring *r, uint64_t number);
+
+#endif

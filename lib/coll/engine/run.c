@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* run.c: rcoll_plan, rcoll_start, rcoll_test, rcoll_wait, rcoll_wait_any, rcoll_free, rcoll_run, rcoll_barrier. */
+#include "coll/engine/engine.h"
+#include "coll/engine/fail.h"
+#include "coll/engine/plan.h"
+#include "coll/engine/wait.h"
+#include "util/hash.h"
+#include "util/sized.h"
+
+#include <errno.h>
+
+#undef rcoll_plan
+#undef rcoll_run
+
+/* ---- checks ---- */
+
+static int run_check(const struct rteam *t, const char *call)
+{
+    int rc;
+
+    if (UNLIKELY(t == NULL))
+        return coll_fail(-EINVAL, "%s: the team is NULL", call);
+    rc = coll_check_job(call);
+    if (UNLIKELY(rc == 0 && t->lost != 0))
+        rc = team_lost_error(t, call);
+    return rc;
+}
+
+static int run_check_plan(const struct rplan *plan, const char *call)
+{
+    return LIKELY(plan != NULL) ? run_check(plan->team, call)
+                                : coll_fail(-EINVAL, "%s: the plan is NULL", call);
+}
+
+static bool run_is_over(struct rteam *t, void *of)
+{
+    const struct rplan *plan = of;
+
+    (void)t;
+    return plan->state == PLAN_IDLE || plan->state == PLAN_HELD;
+}
+
+/* ---- plans ---- */
+
+static int run_make(struct rplan **plan, struct rteam *t, const rcoll_params_t *params,
+                    const char *call)
+{
+    struct error err = {""};
+    int rc = params_check(t, params, &err);
+
+    if (rc == 0)
+        rc = plan_create(plan, t, params, NULL, &err);
+    return rc == 0 ? 0 : coll_fail(rc, "%s: %s", call, err.text);
+}
+
+static int run_copy(rcoll_params_t *to, const rcoll_params_t *from, size_t size, const char *call)
+{
+    struct error err = {""};
+    int rc;
+
+    if (from == NULL)
+        return coll_fail(-EINVAL, "%s: params is NULL", call);
+    rc = sized_copy(to, sizeof(*to), from, size, &err);
+    return rc == 0 ? 0 : coll_fail(rc, "%s: params: %s", call, err.text);
+}
+
+int rcoll_plan(rplan_t *plan, rteam_t team, const rcoll_params_t *params, size_t size)
+{
+    rcoll_params_t p;
+    int rc = run_check(team, "rcoll_plan");
+
+    if (rc == 0 && plan == NULL)
+        rc = coll_fail(-EINVAL, "rcoll_plan: plan is NULL");
+    if (rc == 0)
+        rc = run_copy(&p, params, size, "rcoll_plan");
+    if (rc != 0)
+        return rc;
+    team_lock(team);
+    rc = run_make(plan, team, &p, "rcoll_plan");
+    team_unlock(team);
+    return rc;
+}
+
+int rcoll_start(rplan_t plan)
+{
+    int rc = run_check_plan(plan, "rcoll_start");
+
+    if (rc != 0)
+        return rc;
+    team_lock(plan->team);
+    engine_release(plan->team, plan);
+    if (plan->state != PLAN_IDLE || plan->free_at_end)
+        rc = coll_fail(-EBUSY, "rcoll_start: the plan has been started, and is not over");
+    else {
+        engine_start(plan->team, plan);
+        (void)engine_advance(plan->team);
+    }
+    team_unlock(plan->team);
+    return rc;
+}
+
+/* The result of a plan that is over. */
+static int run_result(const struct rplan *plan, const char *call)
+{
+    return LIKELY(plan->result == 0) ? 0 : team_lost_error(plan->team, call);
+}
+
+int rcoll_test(rplan_t plan)
+{
+    int rc;
+
+    if (plan == NULL || rpipe_initialized() != 1)
+        return run_check_plan(plan, "rcoll_test");
+    team_lock(plan->team);
+    if (!run_is_over(plan->team, plan)) {
+        if (!engine_advance(plan->team)) {
+            (void)rpipe_progress();
+            if (team_is_lost(plan->team))
+                engine_end_all(plan->team);
+        }
+    }
+    rc = run_is_over(plan->team, plan) ? run_result(plan, "rcoll_test") : R_PENDING;
+    team_unlock(plan->team);
+    return rc;
+}
+
+/* Waits for a plan that has been started. */
+static int run_wait(struct rplan *plan, const char *call)
+{
+    struct rteam *t = plan->team;
+    int rc = team_wait(t, run_is_over, plan, t->timeout_ms);
+
+    if (LIKELY(rc == 0))
+        return run_result(plan, call);
+    if (rc == -ETIMEDOUT)
+        return team_timed_out(t, call, t->timeout_ms);
+    return t->lost != 0 ? team_lost_error(t, call) : coll_fail_named(call, rc);
+}
+
+int rcoll_wait(rplan_t plan)
+{
+    if (plan == NULL || rpipe_initialized() != 1)
+        return run_check_plan(plan, "rcoll_wait");
+    return run_wait(plan, "rcoll_wait");
+}
+
+/* ---- the first of several ---- */
+
+struct run_list {
+    const rplan_t *plan;
+    bool *awaited;
+    int n, which;
+};
+
+static bool run_any_is_over(struct rteam *t, void *of)
+{
+    struct run_list *list = of;
+
+    for (int i = 0; i < list->n; i++)
+        if (list->awaited[i] && run_is_over(t, list->plan[i])) {
+            list->which = i;
+            return true;
+        }
+    return false;
+}
+
+int rcoll_wait_any(const rplan_t *list, int n, int *which, int timeout_ms)
+{
+    bool awaited[n > 0 ? n : 1];
+    struct run_list of = {.plan = list, .awaited = awaited, .n = n};
+    struct rteam *t = NULL;
+    int rc;
+
+    if (list == NULL || n < 1 || n > 65536 || which == NULL || timeout_ms < -1)
+        return coll_fail(
+            -EINVAL,
+            "rcoll_wait_any: list is %s, n is %d, which is %s, timeout_ms is %d; n must be 1 to "
+            "65,536, timeout_ms 0, a number of ms, or R_FOREVER (-1)",
+            list == NULL ? "NULL" : "given", n, which == NULL ? "NULL" : "given", timeout_ms);
+    for (int i = 0; i < n; i++) {
+        awaited[i] = list[i] != NULL && list[i]->state != PLAN_IDLE && list[i]->state != PLAN_HELD;
+        if (awaited[i] && t != NULL && list[i]->team != t)
+            return coll_fail(-EINVAL, "rcoll_wait_any: plan %d is of another team", i);
+        t = awaited[i] ? list[i]->team : t;
+    }
+    if (t == NULL)
+        return coll_fail(-ENOENT, "rcoll_wait_any: none of %d plans runs", n);
+    rc = coll_check_job("rcoll_wait_any");
+    if (rc == 0)
+        rc = team_wait(t, run_any_is_over, &of, timeout_ms);
+    if (rc == -ETIMEDOUT)
+        return team_timed_out(t, "rcoll_wait_any", timeout_ms);
+    if (rc != 0)
+        return t->lost != 0 ? team_lost_error(t, "rcoll_wait_any")
+                            : coll_fail_named("rcoll_wait_any", rc);
+    *which = of.which;
+    return run_result(list[of.which], "rcoll_wait_any");
+}
+
+int rcoll_free(rplan_t plan)
+{
+    struct rteam *t;
+
+    if (plan == NULL)
+        return coll_fail(-EINVAL, "rcoll_free: the plan is NULL");
+    t = plan->team;
+    if (rpipe_initialized() != 1)
+        return coll_check_job("rcoll_free");
+    team_lock(t);
+    engine_release(t, plan);
+    if (plan->state == PLAN_IDLE)
+        plan_destroy(plan);
+    else
+        plan->free_at_end = true;
+    team_unlock(t);
+    return 0;
+}
+
+/* ---- all in one call ---- */
+
+static uint32_t run_cache_index(const rcoll_params_t *p)
+{
+    uint64_t key = p->count * UINT64_C(0x9e3779b97f4a7c15) ^
+                   ((uint64_t)p->kind << 40 | (uint64_t)p->root << 20 | (uint64_t)p->type << 12 |
+                    (uint64_t)p->op << 6 | p->flags);
+
+    return (uint32_t)(key * UINT64_C(0xbf58476d1ce4e5b9) >> 58);
+}
+
+/* A plan of these parameters that is idle: a kept one, or a new one. */
+static int run_find(struct rplan **plan, struct rteam *t, const rcoll_params_t *p)
+{
+    struct rplan **cached = &t->cache[run_cache_index(p)];
+    int rc;
+
+    static_assert(TEAM_CACHE == 64, "run_cache_index has 6 bits");
+    if (LIKELY(*cached != NULL && (*cached)->state == PLAN_IDLE &&
+               params_equal(t, &(*cached)->params, p))) {
+        struct error err = {""};
+
+        *plan = *cached;
+        rc = params_check_buffers(t, p, &err);
+        return LIKELY(rc == 0) ? 0 : coll_fail(rc, "rcoll_run: %s", err.text);
+    }
+    rc = run_make(plan, t, p, "rcoll_run");
+    if (rc != 0)
+        return rc;
+    if (*cached != NULL && (*cached)->state == PLAN_IDLE)
+        plan_destroy(*cached);
+    else if (*cached != NULL)
+        (*cached)->free_at_end = true;
+    *cached = *plan;
+    return 0;
+}
+
+int rcoll_run(rteam_t team, const rcoll_params_t *params, size_t size)
+{
+    rcoll_params_t p;
+    struct rplan *plan;
+    int rc = run_check(team, "rcoll_run");
+
+    if (LIKELY(rc == 0))
+        rc = run_copy(&p, params, size, "rcoll_run");
+    if (UNLIKELY(rc == 0 && (p.flags & RCOLL_VIEWS) != 0))
+        rc = coll_fail(-EINVAL, "rcoll_run: flags has RCOLL_VIEWS, which are views of a plan");
+    if (UNLIKELY(rc != 0))
+        return rc;
+    team_lock(team);
+    rc = run_find(&plan, team, &p);
+    if (LIKELY(rc == 0)) {
+        plan->from = p.from;
+        plan->into = p.into;
+        engine_start(team, plan);
+    }
+    team_unlock(team);
+    return LIKELY(rc == 0) ? run_wait(plan, "rcoll_run") : rc;
+}
+
+int rcoll_barrier(rteam_t team)
+{
+    struct rplan *plan;
+    int rc = run_check(team, "rcoll_barrier");
+
+    if (UNLIKELY(rc != 0))
+        return rc;
+    plan = team->barrier;
+    team_lock(team);
+    if (UNLIKELY(plan->state !=
+                 PLAN_IDLE)) { /* one that has reached its deadline, or another thread's */
+        const rcoll_params_t barrier = {.kind = RCOLL_BARRIER};
+
+        rc = run_find(&plan, team, &barrier);
+        if (rc != 0) {
+            team_unlock(team);
+            return rc;
+        }
+    }
+    engine_start(team, plan);
+    team_unlock(team);
+    return run_wait(plan, "rcoll_barrier");
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* step.c: see step.h. Steps on the board, and local ones; those on pipes are in edge.c. */
+#include "coll/engine/step.h"
+
+#include "coll/engine/edge.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* A message in the heap grows by so many bytes at a time: receivers read one piece while the next is copied. */
+#define STEP_PIECE 32768
+
+static struct cell *step_cell(struct cell *cells, const struct rteam *t, uint64_t number,
+                              uint32_t slot)
+{
+    return &cells[(number & (t->depth - 1)) * CELL_SLOTS + slot];
+}
+
+static uint32_t step_check(const struct operation *o, size_t bytes)
+{
+    return o->check ^ (uint32_t)(bytes * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+}
+
+/* ---- SEND ---- */
+
+void team_refresh_floor(struct rteam *t)
+{
+    uint64_t floor = UINT64_MAX;
+
+    for (int i = 0; i < t->nmates; i++) {
+        const struct head *head = (const struct head *)(const void *)t->board_of[t->mates[i]];
+        /* acquire: pairs with the release of team_publish_done; the mate has ended its reads */
+        uint64_t done = atomic_load_explicit(&head->done, memory_order_acquire);
+
+        floor = done < floor ? done : floor;
+    }
+    if (t->nmates > 0 && floor > t->floor)
+        t->floor = floor;
+}
+
+/* Whether a cell of operation k may be written (invariant 2 of cell.h). */
+static inline bool step_may_write(struct rteam *t, uint64_t k)
+{
+    if (LIKELY(t->floor + t->depth > k))
+        return true;
+    team_refresh_floor(t);
+    return t->floor + t->depth > k;
+}
+
+static void step_publish(const struct rteam *t, const struct operation *o, struct cell *cell,
+                         size_t bytes)
+{
+    cell->check = step_check(o, bytes);
+    /* release: pairs with the acquire of step_recv; the message is visible */
+    atomic_store_explicit(&cell->number, o->number, memory_order_release);
+    rboard_wake(t->board, &cell->number);
+}
+
+/* Copies what is there, piece by piece; the first one publishes the cell. */
+static int step_copy_into_heap(const struct rteam *t, struct operation *o, const struct step *s,
+                               uint32_t i, struct cell *cell)
+{
+    size_t have = operation_available(o, s->from, s->from_at, s->bytes), at = o->progress[i];
+    char *to = t->heap + o->heap_at + s->into_at;
+    const char *from = o->base[s->from] + s->from_at;
+
+    while (at < have) {
+        size_t piece = have - at < STEP_PIECE ? have - at : STEP_PIECE;
+
+        memcpy(to + at, from + at, piece);
+        /* release: pairs with the acquire of operation_available */
+        if (at == 0) {
+            cell->message.at = (uint64_t)(to - (const char *)t->head);
+            atomic_store_explicit(&cell->message.ready, piece, memory_order_release);
+            step_publish(t, o, cell, s->bytes);
+        } else {
+            atomic_store_explicit(&cell->message.ready, at + piece, memory_order_release);
+            rboard_wake(t->board, &cell->message.ready);
+        }
+        at += piece;
+    }
+    o->progress[i] = at == s->bytes ? 0 : at;
+    return at == s->bytes ? STEP_DONE : STEP_WAITS;
+}
+
+static int step_send(struct rteam *t, struct operation *o, const struct step *s, uint32_t i)
+{
+    struct cell *cell = step_cell(t->cells, t, o->number, s->slot);
+    const char *from = o->base[s->from] + s->from_at;
+
+    if (UNLIKELY(!step_may_write(t, o->number)))
+        return STEP_WAITS;
+    if (LIKELY(s->bytes <= CELL_BYTES)) {
+        if (s->bytes > 0) {
+            if (UNLIKELY(operation_available(o, s->from, s->from_at, s->bytes) < s->bytes))
+                return STEP_WAITS;
+            memcpy(cell->data, from, s->bytes);
+        }
+        step_publish(t, o, cell, s->bytes);
+        return STEP_DONE;
+    }
+    if (s->stays && team_is_shared(t, from)) {
+        cell->message.at = (uint64_t)(from - (const char *)t->head);
+        atomic_store_explicit(&cell->message.ready, s->bytes, memory_order_relaxed);
+        step_publish(t, o, cell, s->bytes);
+        return STEP_DONE;
+    }
+    return step_copy_into_heap(t, o, s, i, cell);
+}
+
+/* ---- RECV ---- */
+
+static const struct cell *step_cell_of(const struct rteam *t, uint64_t number, const struct step *s)
+{
+    const char *cells = t->board_of[s->peer] + sizeof(struct head);
+
+    return &(
+        (const struct cell *)(const void *)cells)[(number & (t->depth - 1)) * CELL_SLOTS + s->slot];
+}
+
+static int step_recv(struct rteam *t, struct operation *o, const struct step *s)
+{
+    const struct cell *cell = step_cell_of(t, o->number, s);
+    uint64_t at;
+
+    /* acquire: pairs with the release of step_publish */
+    if (atomic_load_explicit(&cell->number, memory_order_acquire) != o->number)
+        return STEP_WAITS;
+    if (UNLIKELY(cell->check != step_check(o, s->bytes)))
+        return team_fail_other(t, o, s->peer);
+    if (s->bytes <= CELL_BYTES) {
+        o->base[s->into] = (const char *)cell->data;
+        o->ready[s->into] = NULL;
+        return STEP_DONE;
+    }
+    at = cell->message.at;
+    if (UNLIKELY(at < board_heap_at(t->depth) || at > t->board_bytes ||
+                 s->bytes > t->board_bytes - at))
+        return team_fail(
+            t, -EPROTO, s->peer,
+            "member %d, rank %d, has a message of %zu bytes at %llu of its board, which is "
+            "outside of its heap",
+            (int)s->peer, t->rank[s->peer], s->bytes, (unsigned long long)at);
+    o->base[s->into] = t->board_of[s->peer] + at;
+    o->ready[s->into] = &cell->message.ready;
+    if (operation_available(o, s->into, 0, s->bytes) == s->bytes)
+        o->ready[s->into] = NULL;
+    else if (s->whole)
+        return STEP_WAITS;
+    return STEP_DONE;
+}
+
+/* ---- local steps ---- */
+
+static int step_copy(struct operation *o, const struct step *s, uint32_t i)
+{
+    size_t have = operation_available(o, s->from, s->from_at, s->bytes), at = o->progress[i];
+
+    if (have > at)
+        memcpy((char *)(uintptr_t)o->base[s->into] + s->into_at + at,
+               o->base[s->from] + s->from_at + at, have - at);
+    o->progress[i] = have == s->bytes ? 0 : have;
+    return have == s->bytes ? STEP_DONE : STEP_WAITS;
+}
+
+static int step_fold(struct rplan *plan, struct operation *o, const struct step *s, uint32_t i)
+{
+    const struct coll_operator *operator= & plan->operators[s->op];
+    size_t have = operation_available(o, s->from, s->from_at, s->bytes), at = o->progress[i];
+
+    have -= have % operator->element;
+    if (have > at)
+        coll_operator_apply(operator, (char *)(uintptr_t) o->base[s->into] + s->into_at + at,
+                            o->base[s->from] + s->from_at + at, have - at, s->reversed,
+                            plan->operator_scratch);
+    o->progress[i] = have == s->bytes ? 0 : have;
+    return have == s->bytes ? STEP_DONE : STEP_WAITS;
+}
+
+static int step_call(struct rteam *t, struct rplan *plan, const struct step *s)
+{
+    const struct graph_call *call = &plan->op.program->calls[s->peer];
+    int rc = call->function != NULL ? call->function(call->argument) : 0;
+
+    if (rc >= 0)
+        return STEP_DONE;
+    return team_fail(t, rc < -4095 ? -EINVAL : rc, t->me,
+                     "a function of the graph of member %d, rank %d, has returned %d", t->me,
+                     t->rank[t->me], rc);
+}
+
+int step_try(struct rteam *t, struct rplan *plan, uint32_t i)
+{
+    struct operation *o = &plan->op;
+    const struct step *s = &o->program->steps[i];
+
+    switch (s->kind) {
+    case STEP_SEND:
+        return step_send(t, o, s, i);
+    case STEP_RECV:
+        return step_recv(t, o, s);
+    case STEP_FOLD:
+        return step_fold(plan, o, s, i);
+    case STEP_COPY:
+        return step_copy(o, s, i);
+    case STEP_CALL:
+        return step_call(t, plan, s);
+    case STEP_PIPE_SEND:
+        return edge_send(t, o, s, i);
+    default:
+        return edge_recv(t, o, s);
+    }
+}
+
+/* ---- what a step waits for ---- */
+
+static rboard_word_t step_low_half(const _Atomic uint64_t *word, uint64_t seen)
+{
+    /* the low half comes first on the machines that there are; x86-64 and aarch64 are little-endian */
+    return (rboard_word_t){(const void *)word, (uint32_t)seen};
+}
+
+static bool step_word_of_view(const struct rteam *t, const struct operation *o, uint32_t base,
+                              rboard_word_t *word)
+{
+    uint64_t ready;
+
+    (void)t;
+    if (base < BASE_VIEWS || o->ready[base] == NULL)
+        return false;
+    ready = atomic_load_explicit(o->ready[base], memory_order_relaxed);
+    *word = step_low_half(o->ready[base], ready);
+    return true;
+}
+
+bool step_word(const struct rteam *t, const struct rplan *plan, uint32_t i, rboard_word_t *word)
+{
+    const struct operation *o = &plan->op;
+    const struct step *s = &o->program->steps[i];
+    const struct cell *cell;
+    uint64_t number;
+
+    switch (s->kind) {
+    case STEP_RECV:
+        cell = step_cell_of(t, o->number, s);
+        number = atomic_load_explicit(&cell->number, memory_order_relaxed);
+        if (number != o->number)
+            *word = step_low_half(&cell->number, number);
+        else
+            *word = step_low_half(&cell->message.ready,
+                                  atomic_load_explicit(&cell->message.ready, memory_order_relaxed));
+        return true;
+    case STEP_FOLD:
+    case STEP_COPY:
+    case STEP_SEND:
+        return step_word_of_view(t, o, s->from, word);
+    default:
+        return false;
+    }
+}

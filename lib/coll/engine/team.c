@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* team.c: rcoll_team, rcoll_close, and what a team is. */
+#include "coll/engine/team.h"
+
+#include "coll/engine/card.h"
+#include "coll/engine/edge.h"
+#include "coll/engine/engine.h"
+#include "coll/engine/fail.h"
+#include "coll/engine/names.h"
+#include "coll/engine/open.h"
+#include "coll/engine/plan.h"
+#include "coll/engine/wait.h"
+#include "util/clock.h"
+#include "util/hash.h"
+#include "util/last_error.h"
+#include "util/settings.h"
+#include "util/sized.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#undef rcoll_team
+
+#define TEAM_HEAP_LEAST 65536
+#define TEAM_HEAP_MOST (UINT64_C(1) << 40)
+#define TEAM_DEPTH 8
+#define TEAM_MOST 65536
+#define TEAM_CONTEXT_END (UINT64_C(1) << 61)
+
+/* ---- configuration ---- */
+
+static int team_check_config(struct rteam *t, const rcoll_team_config_t *cfg, struct error *err)
+{
+    if ((cfg->flags & ~RCOLL_THREADS) != 0 || cfg->zero != 0)
+        return error_set(err, -EINVAL,
+                         "flags is 0x%x and zero is %u; flags are 0x%x, and zero is 0", cfg->flags,
+                         cfg->zero, RCOLL_THREADS);
+    if (cfg->timeout_ms < R_AT_ONCE)
+        return error_set(err, -EINVAL,
+                         "timeout_ms is %d; it must be a number of ms, R_FOREVER, R_AT_ONCE, or 0",
+                         cfg->timeout_ms);
+    t->heap_bytes =
+        cfg->heap_bytes == 0 ? (uint64_t)setting_number(SET_COLL_HEAP) : cfg->heap_bytes;
+    t->mem_bytes = cfg->mem_bytes;
+    t->depth = cfg->depth == 0 ? TEAM_DEPTH : cfg->depth;
+    if (t->heap_bytes < TEAM_HEAP_LEAST || t->heap_bytes > TEAM_HEAP_MOST ||
+        t->mem_bytes > TEAM_HEAP_MOST)
+        return error_set(err, -EINVAL,
+                         "heap_bytes is %llu and mem_bytes is %llu; heap_bytes must be 65,536 to "
+                         "2^40, mem_bytes "
+                         "at most that",
+                         (unsigned long long)t->heap_bytes, (unsigned long long)t->mem_bytes);
+    if (t->depth < 4 || t->depth > TEAM_DEPTH_MOST || (t->depth & (t->depth - 1)) != 0)
+        return error_set(err, -EINVAL, "depth is %u; it must be 4, 8, 16, 32 or 64", t->depth);
+    t->heap_bytes = (t->heap_bytes + BOARD_PAGE - 1) / BOARD_PAGE * BOARD_PAGE;
+    t->mem_bytes = (t->mem_bytes + BOARD_PAGE - 1) / BOARD_PAGE * BOARD_PAGE;
+    t->threads = (cfg->flags & RCOLL_THREADS) != 0;
+    t->timeout_ms = cfg->timeout_ms == 0           ? (int)setting_number(SET_TIMEOUT_MS)
+                    : cfg->timeout_ms == R_AT_ONCE ? 0
+                                                   : cfg->timeout_ms;
+    if (cfg->backend != NULL) {
+        t->backend = strdup(cfg->backend);
+        if (t->backend == NULL)
+            return error_set(err, -ENOMEM, "no memory for a name");
+    }
+    return 0;
+}
+
+static int team_compare_ranks(const void *a, const void *b)
+{
+    int x = *(const int *)a, y = *(const int *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The list of ranks: this process is in it, and none is twice. */
+static int team_set_ranks(struct rteam *t, const int *ranks, int n, struct error *err)
+{
+    int me = rpipe_network_rank(), most = rpipe_network_ranks(), *sorted, rc = 0;
+
+    if (n < 1 || n > TEAM_MOST)
+        return error_set(err, -EINVAL, "n is %d; it must be 1 to %d", n, TEAM_MOST);
+    t->size = n;
+    t->me = -1;
+    t->rank = malloc((size_t)n * sizeof(*t->rank));
+    sorted = malloc((size_t)n * sizeof(*sorted));
+    if (t->rank == NULL || sorted == NULL)
+        rc = error_set(err, -ENOMEM, "no memory for %d ranks", n);
+    for (int i = 0; i < n && rc == 0; i++) {
+        sorted[i] = t->rank[i] = ranks == NULL ? i : ranks[i];
+        if (t->rank[i] == me)
+            t->me = i;
+        if (t->rank[i] < 0 || t->rank[i] >= most)
+            rc = error_set(err, -EINVAL, "member %d is rank %d; the job has %d", i, t->rank[i],
+                           most);
+    }
+    if (rc == 0 && t->me < 0)
+        rc =
+            error_set(err, -EINVAL, "this process, rank %d, is not in the list of %d ranks", me, n);
+    if (rc == 0) {
+        qsort(sorted, (size_t)n, sizeof(*sorted), team_compare_ranks);
+        for (int i = 1; i < n && rc == 0; i++)
+            if (sorted[i] == sorted[i - 1])
+                rc = error_set(err, -EINVAL, "rank %d is in the list twice", sorted[i]);
+    }
+    free(sorted);
+    return rc;
+}
+
+/* ---- the board ---- */
+
+static void team_set_cpus(struct head *head)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof(set), &set) != 0)
+        return;
+    for (int i = 0; i < HEAD_CPUS && i < CPU_SETSIZE; i++)
+        if (CPU_ISSET((size_t)i, &set))
+            head->cpus[i / 64] |= UINT64_C(1) << i % 64;
+}
+
+static int team_open_board(struct rteam *t, struct error *err)
+{
+    size_t heap_at = board_heap_at(t->depth);
+    rboard_config_t cfg = {.context = t->name,
+                           .bytes = heap_at + t->heap_bytes + t->mem_bytes,
+                           .timeout_ms = t->timeout_ms == 0 ? R_AT_ONCE : t->timeout_ms};
+    int rc = rboard_open(&t->board, &cfg, t->rank, t->size);
+
+    if (rc != 0)
+        return error_set(err, rc, "%s", rpipe_error(NULL));
+    t->board_bytes = cfg.bytes;
+    t->head = rboard_mem(t->board);
+    t->cells = (struct cell *)(t->head + 1);
+    t->heap = (char *)t->head + heap_at;
+    t->number = t->done = 1;
+    t->floor = 1;
+    ring_init(&t->ring, t->heap_bytes);
+    team_set_cpus(t->head);
+    t->head->depth = t->depth;
+    t->head->heap_bytes = t->heap_bytes;
+    t->head->mem_bytes = t->mem_bytes;
+    atomic_store_explicit(&t->head->done, 1, memory_order_relaxed);
+    /* release: pairs with the acquire of team_read_head */
+    atomic_store_explicit(&t->head->magic, HEAD_MAGIC, memory_order_release);
+    return 0;
+}
+
+/* Waits until a mate has filled in its head, which it does as soon as it has opened its board. */
+static int team_read_head(const struct rteam *t, int member, struct error *err)
+{
+    const struct head *head = (const struct head *)(const void *)t->board_of[member];
+    int64_t deadline = deadline_in_ms(t->timeout_ms);
+
+    /* acquire: pairs with the release of team_open_board */
+    while (atomic_load_explicit(&head->magic, memory_order_acquire) != HEAD_MAGIC) {
+        if (rboard_lost(t->board, NULL) != 0 || deadline_passed(deadline))
+            return error_set(err, -ETIMEDOUT, "member %d, rank %d, has not filled in its board",
+                             member, t->rank[member]);
+        sched_yield();
+    }
+    if (head->depth == t->depth && head->heap_bytes == t->heap_bytes &&
+        head->mem_bytes == t->mem_bytes)
+        return 0;
+    return error_set(
+        err, -EINVAL,
+        "heap_bytes, mem_bytes, depth are %llu, %llu, %u here and %llu, %llu, %u at member %d, "
+        "rank %d",
+        (unsigned long long)t->heap_bytes, (unsigned long long)t->mem_bytes, t->depth,
+        (unsigned long long)head->heap_bytes, (unsigned long long)head->mem_bytes, head->depth,
+        member, t->rank[member]);
+}
+
+/* Hosts, mates, and how many processors these have. */
+static int team_find_shape(struct rteam *t, struct error *err)
+{
+    uint64_t cpus[HEAD_CPUS / 64] = {0};
+    int *host = malloc((size_t)t->size * sizeof(*host)), cores = 0, rc;
+
+    t->board_of = calloc((size_t)t->size, sizeof(*t->board_of));
+    t->mates = calloc((size_t)t->size, sizeof(*t->mates));
+    t->edges = calloc((size_t)t->size, sizeof(struct edge *));
+    if (host == NULL || t->board_of == NULL || t->mates == NULL || t->edges == NULL) {
+        free(host);
+        return error_set(err, -ENOMEM, "no memory for %d members", t->size);
+    }
+    rc = rboard_wait(t->board);
+    if (rc != 0)
+        error_set(err, rc, "%s", rpipe_error(NULL));
+    for (int i = 0; i < t->size && rc == 0; i++) {
+        host[i] = rboard_host(t->board, i);
+        if (host[i] != rboard_host(t->board, t->me))
+            continue;
+        t->board_of[i] = i == t->me ? (const char *)t->head : rboard_mem_of(t->board, i);
+        if (t->board_of[i] == NULL)
+            rc = error_set(err, -ECONNRESET, "the memory of member %d, rank %d, is gone", i,
+                           t->rank[i]);
+        else if (i != t->me) {
+            t->mates[t->nmates++] = i;
+            rc = team_read_head(t, i, err);
+        }
+        for (int w = 0; w < HEAD_CPUS / 64 && rc == 0; w++)
+            cpus[w] |= ((const struct head *)(const void *)t->board_of[i])->cpus[w];
+    }
+    for (int w = 0; w < HEAD_CPUS / 64; w++)
+        cores += __builtin_popcountll(cpus[w]);
+    if (rc == 0)
+        rc = shape_init(&t->shape, t->size, host, cores > 0 ? cores : 1);
+    t->shape.slots = CELL_SLOTS;
+    t->crowded = t->nmates + 1 > cores;
+    free(host);
+    return rc;
+}
+
+/* ---- opening ---- */
+
+static void team_destroy(struct rteam *t)
+{
+    edge_close_all(t);
+    while (t->plans.next != NULL && !list_empty(&t->plans))
+        plan_destroy(container_of(t->plans.next, struct rplan, in_plans));
+    if (t->board != NULL)
+        (void)rboard_close(t->board);
+    if (t->mem != NULL)
+        (void)rvmem_destroy(t->mem);
+    hash_free(&t->blocks);
+    shape_free(&t->shape);
+    pthread_mutex_destroy(&t->lock);
+    free(t->backend);
+    free(t->rank);
+    free((void *)t->board_of);
+    free(t->mates);
+    free(t);
+}
+
+static int team_make_mem(struct rteam *t, struct error *err)
+{
+    rvmem_config_t cfg = {
+        .buffer = t->heap + t->heap_bytes, .bytes = t->mem_bytes, .heuristic = RMALLOC_BEST_FIT};
+    int rc = t->mem_bytes > 0 ? rvmem_create(&t->mem, &cfg) : 0;
+
+    return rc == 0 ? 0 : error_set(err, rc, "%s", rpipe_error(NULL));
+}
+
+static int team_set_up(struct rteam *t, struct error *err)
+{
+    const rcoll_params_t barrier = {.kind = RCOLL_BARRIER};
+    int rc = team_open_board(t, err);
+
+    if (rc == 0)
+        rc = team_find_shape(t, err);
+    if (rc == 0)
+        rc = team_make_mem(t, err);
+    t->model = coll_model_default();
+    if (rc == 0)
+        rc = card_exchange(t, err);
+    if (rc == 0)
+        rc = plan_create(&t->barrier, t, &barrier, NULL, err);
+    return rc;
+}
+
+int team_open(struct rteam **team, const rcoll_team_config_t *cfg, const int *ranks, int n,
+              struct error *err)
+{
+    struct rteam *t = calloc(1, sizeof(*t));
+    int rc;
+
+    if (t == NULL)
+        return error_set(err, -ENOMEM, "no memory for a team");
+    list_init(&t->queue);
+    list_init(&t->plans);
+    hash_init(&t->blocks);
+    pthread_mutex_init(&t->lock, NULL);
+    rc = team_check_config(t, cfg, err);
+    if (rc == 0)
+        rc = team_set_ranks(t, ranks, n, err);
+    if (rc == 0)
+        rc = name_take(&t->name, cfg->context, t->rank, t->size, err);
+    if (rc == 0)
+        rc = team_set_up(t, err);
+    if (rc != 0) {
+        if (t->board != NULL && rc != -ECONNRESET)
+            (void)rboard_fail(t->board, rc);
+        team_destroy(t);
+        return rc;
+    }
+    *team = t;
+    return 0;
+}
+
+int rcoll_team(rteam_t *team, const rcoll_team_config_t *cfg, const int *ranks, int n, size_t size)
+{
+    rcoll_team_config_t c = {.context = 0};
+    struct error err = {""};
+    int rc = coll_check_job("rcoll_team");
+
+    if (rc != 0)
+        return rc;
+    if (team == NULL)
+        return coll_fail(-EINVAL, "rcoll_team: team is NULL");
+    *team = NULL;
+    if (cfg != NULL)
+        rc = sized_copy(&c, sizeof(c), cfg, size, &err);
+    if (rc == 0 && c.context >= TEAM_CONTEXT_END && c.context >> 61 == 0)
+        rc = error_set(&err, -EINVAL, "context is too large");
+    if (rc == 0)
+        rc = team_open(team, &c, ranks, n, &err);
+    return rc == 0 ? 0 : coll_fail(rc, "rcoll_team: %s", err.text);
+}
+
+/* ---- closing ---- */
+
+static bool team_is_idle(struct rteam *t, void *of)
+{
+    (void)of;
+    for (const struct link *link = t->queue.next; link != &t->queue; link = link->next)
+        if (container_of(link, const struct rplan, in_queue)->state != PLAN_HELD)
+            return false;
+    return true;
+}
+
+int rcoll_close(rteam_t team)
+{
+    int rc;
+
+    if (team == NULL)
+        return coll_fail(-EINVAL, "rcoll_close: the team is NULL");
+    if (rpipe_initialized() != 1)
+        return coll_check_job("rcoll_close");
+    rc = team_wait(team, team_is_idle, NULL, team->timeout_ms);
+    if (rc == -ETIMEDOUT) {
+        rc = team_timed_out(team, "rcoll_close", team->timeout_ms);
+        (void)team_fail(team, -ECANCELED, team->me, "member %d, rank %d, has closed the team",
+                        team->me, team->rank[team->me]);
+    } else if (rc != 0 && team->lost != 0)
+        rc = 0; /* nothing is left to wait for */
+    while (!list_empty(&team->queue)) {
+        struct rplan *plan = container_of(team->queue.next, struct rplan, in_queue);
+
+        plan->free_at_end = false;
+        if (plan->state != PLAN_QUEUED)
+            edge_release(team, &plan->op);
+        list_remove(&plan->in_queue);
+    }
+    team_destroy(team);
+    return rc;
+}
+
+/* ---- what a team is ---- */
+
+int rcoll_rank(rteam_t team)
+{
+    return team != NULL ? team->me : coll_fail(-EINVAL, "rcoll_rank: the team is NULL");
+}
+
+int rcoll_size(rteam_t team)
+{
+    return team != NULL ? team->size : coll_fail(-EINVAL, "rcoll_size: the team is NULL");
+}
+
+int rcoll_peer(rteam_t team, int member)
+{
+    if (team == NULL || member < 0 || member >= team->size)
+        return coll_fail(-EINVAL, "rcoll_peer: member is %d; the team has %d", member,
+                         team != NULL ? team->size : 0);
+    return team->rank[member];
+}
+
+int rcoll_set_timeout(rteam_t team, int timeout_ms)
+{
+    if (team == NULL || timeout_ms < R_AT_ONCE || timeout_ms == 0)
+        return coll_fail(
+            -EINVAL,
+            "rcoll_set_timeout: team is %s and timeout_ms is %d; it must be a number of ms, "
+            "R_FOREVER (-1) or R_AT_ONCE (-2)",
+            team == NULL ? "NULL" : "given", timeout_ms);
+    team->timeout_ms = timeout_ms == R_AT_ONCE ? 0 : timeout_ms;
+    return 0;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * team.h: a team and a plan, as the engine has them (doc/collectives.md "The engine").
+ *
+ * Each operation of a team has a number, from 1; members count alike. A plan whose result is larger than the heap is done in
+ * parts, each of which is an operation. Started plans are in the queue of the team, in the order of their numbers; one is
+ * activated when fewer than depth - 1 operations of this member are in flight.
+ *
+ * Words of the board are in cell.h. What is private:
+ *
+ *     number  of the next operation
+ *     done    the oldest operation that is not over, or whose views are held: what this member publishes
+ *     floor   the least `done` of the mates that has been seen: a cell of operation k may be written when floor > k - depth
+ */
+#ifndef COLL_ENGINE_TEAM_H
+#define COLL_ENGINE_TEAM_H
+
+#include "coll/choose.h"
+#include "coll/coll.h"
+#include "coll/engine/cell.h"
+#include "coll/engine/program.h"
+#include "coll/engine/ring.h"
+#include "coll/operator.h"
+#include "util/hash.h"
+#include "util/list.h"
+
+#include <pthread.h>
+#include <rcoll.h>
+#include <rvmem.h>
+
+#define TEAM_CACHE 64
+#define TEAM_DEPTH_MOST 64
+
+struct rteam {
+    rboard_t board;
+    int size, me;
+    int *rank; /* of each member */
+    struct shape shape;
+    struct coll_model model;
+    struct coll_rules rules;
+    bool explain;
+    bool crowded; /* members of this host outnumber its processors */
+    bool threads;
+    int timeout_ms;
+    char *backend;
+    uint32_t depth;
+    uint64_t heap_bytes, mem_bytes;
+    /* the own board */
+    struct head *head;
+    struct cell *cells;
+    char *heap;
+    size_t board_bytes;
+    /* boards of this host */
+    const char **board_of; /* of each member; NULL: on another host */
+    int *mates, nmates;
+    uint64_t number, done, floor;
+    struct ring ring;
+    rvmem_t mem;
+    struct hash blocks; /* of rcoll_alloc: descriptors by offset */
+    struct link queue;  /* of plans that have been started */
+    struct link plans;  /* all */
+    struct rplan *barrier;
+    struct rplan *cache[TEAM_CACHE];
+    struct edge **edges; /* pipes to and from each member of other hosts; NULL: none yet */
+    uint64_t name;       /* the same at all members, and different in each team of a process */
+    uint64_t splits;     /* calls of rcoll_split */
+    int lost, lost_member;
+    char lost_text[ERROR_TEXT_BYTES];
+    pthread_mutex_t lock; /* RCOLL_THREADS */
+};
+
+enum plan_state {
+    PLAN_IDLE,
+    PLAN_QUEUED, /* the next part is not activated */
+    PLAN_RUNS,
+    PLAN_HELD /* over; its views are held */
+};
+
+/* The part of a plan that is an operation now. */
+struct operation {
+    const struct program *program;
+    uint64_t number;
+    uint32_t next; /* all steps before it are done */
+    uint32_t check;
+    size_t heap_at;
+    /* arrays for the largest program of the plan: of bases (those that are written are of this process), and of steps */
+    const char **base;
+    const _Atomic uint64_t **ready; /* of each view: the bytes that are there; NULL: all */
+    raddr_t *held;                  /* of each view: a message of a pipe, or ADDR_NULL */
+    char **copy;                    /* of each view: a copy of such a message, or NULL */
+    uint64_t *is_done;              /* a bit for each step after `next` */
+    uint64_t *progress; /* of a step that is not done: bytes, or what it needs to remember */
+    uint32_t bases_allocated, steps_allocated;
+};
+
+/*
+ * How a plan is divided into operations. Each moves `count` elements of the contribution, or of each block; the last one moves what
+ * is left. Blocks of different lengths need a program for each part, which is made when the part begins. An alltoall with counts
+ * begins with an operation that finds the number of parts, and takes PARTS_MOST numbers whatever that is.
+ */
+#define PARTS_MOST 65536
+
+struct parts {
+    uint64_t numbers; /* of a start */
+    uint64_t used;    /* of these; the rest is left out */
+    uint64_t count;
+    bool agreed;         /* the first operation finds `used` */
+    bool remade;         /* a program for each part */
+    uint64_t here, most; /* parts that this member needs, and that the members need */
+};
+
+struct rplan {
+    struct rteam *team;
+    struct link in_plans, in_queue;
+    enum plan_state state;
+    bool free_at_end, synchronizes, of_graph;
+    rcoll_params_t params; /* with copies of its arrays */
+    struct coll_choice choice;
+    uint32_t check, noperators;
+    struct coll_operator *operators;
+    void *operator_scratch; /* for reversed folds */
+    struct parts parts;
+    struct program program, last; /* of a part; of the shorter last one, or of the agreement */
+    struct graph graph;           /* of the program, for rcoll_dump */
+    const void *from;
+    void *into;
+    char *scratch;
+    size_t scratch_bytes;
+    char *hidden;          /* RCOLL_VIEWS without `into`: what this member computes itself */
+    uint64_t number, part; /* of the operation now, or next */
+    int result;
+    struct operation op;
+};
+
+/* ---- the ends of an operation ---- */
+
+static inline bool team_is_alone(const struct rteam *t) { return t->size == 1; }
+
+/* Sets the last error of this thread; returns code. */
+int coll_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
+
+/* The first failure of the team stays. The others are told. Returns the code that the team has. */
+int team_fail(struct rteam *t, int code, int member, const char *format, ...)
+    __attribute__((format(printf, 4, 5), cold));
+
+/* -EPROTO: a member does another operation as this number. */
+struct operation;
+int team_fail_other(struct rteam *t, const struct operation *o, int member) __attribute__((cold));
+
+#endif

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wait.c: see wait.h. A waiter polls; where members outnumber processors it yields after each poll, so that others come to what it
+ * waits for; then it sleeps on the words that it waits for.
+ */
+#include "coll/engine/wait.h"
+
+#include "coll/engine/engine.h"
+#include "coll/engine/fail.h"
+#include "coll/engine/plan.h"
+#include "coll/engine/step.h"
+#include "util/clock.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#define WAIT_POLLS 512        /* before the first yield, where each member has a processor */
+#define WAIT_CHECK_EVERY 64   /* polls or yields: losses, the deadline, the job */
+#define WAIT_YIELD_NS 2000000 /* of yields that brought nothing, before it sleeps */
+#define WAIT_SLICE_MS 50
+#define WAIT_NAP_NS 50000 /* where no word of this host changes: of pipes, and of credits */
+#define WAIT_WORDS 64
+
+struct team_waiter {
+    uint32_t polls;
+    int64_t deadline, idle_since; /* 0: it has not yielded since something was done */
+};
+
+/* The words that the operations in flight wait for. 0: there are none, or too many, or pipes are awaited. */
+static int wait_words(const struct rteam *t, rboard_word_t word[WAIT_WORDS])
+{
+    const struct link *link;
+    int n = 0;
+
+    for (link = t->queue.next; link != &t->queue; link = link->next) {
+        const struct rplan *plan = container_of(link, struct rplan, in_queue);
+        const struct operation *o = &plan->op;
+
+        if (plan->state == PLAN_QUEUED)
+            return 0;
+        if (plan->state != PLAN_RUNS)
+            continue;
+        if (o->program->has_pipes)
+            return 0;
+        for (uint32_t i = o->next; i < o->program->count; i++) {
+            if ((o->is_done[i / 64] >> i % 64 & 1) != 0)
+                continue;
+            if (step_word(t, plan, i, &word[n]) && ++n == WAIT_WORDS)
+                return n;
+            if (i == o->next && n == 0)
+                return 0; /* a SEND that waits for credits */
+        }
+    }
+    return n;
+}
+
+static void wait_sleep(struct rteam *t)
+{
+    rboard_word_t word[WAIT_WORDS];
+    int n;
+
+    team_lock(t);
+    n = wait_words(t, word);
+    team_unlock(t);
+    if (n > 0)
+        (void)rboard_sleep(t->board, word, n, WAIT_SLICE_MS);
+    else {
+        (void)rpipe_progress();
+        clock_sleep(WAIT_NAP_NS);
+    }
+}
+
+/* Whether it is time to look at losses and the deadline. */
+static bool wait_pause(struct rteam *t, struct team_waiter *w)
+{
+    int64_t now;
+
+    w->polls++;
+    if (!t->crowded && w->polls < WAIT_POLLS) {
+        cpu_pause();
+        return w->polls % WAIT_CHECK_EVERY == 0;
+    }
+    sched_yield();
+    if (w->polls % (WAIT_CHECK_EVERY / 4) != 0)
+        return false;
+    now = clock_now();
+    if (w->idle_since == 0)
+        w->idle_since = now;
+    else if (now - w->idle_since > WAIT_YIELD_NS)
+        wait_sleep(t);
+    return true;
+}
+
+int team_wait(struct rteam *t, team_condition condition, void *of, int timeout_ms)
+{
+    struct team_waiter w = {.deadline = -1};
+
+    for (;;) {
+        bool did, is_over;
+
+        team_lock(t);
+        did = engine_advance(t);
+        is_over = condition(t, of);
+        team_unlock(t);
+        if (is_over)
+            return 0;
+        if (did) {
+            w.polls = 0;
+            w.idle_since = 0;
+            continue;
+        }
+        if (LIKELY(!wait_pause(t, &w)))
+            continue;
+        if (rpipe_initialized() != 1)
+            return coll_fail(-ENOTCONN, "the job has ended");
+        team_lock(t);
+        if (team_is_lost(t)) {
+            engine_end_all(t);
+            is_over = condition(t, of);
+            team_unlock(t);
+            return is_over ? 0 : t->lost;
+        }
+        team_unlock(t);
+        if (w.deadline == -1)
+            w.deadline = deadline_in_ms(timeout_ms);
+        else if (deadline_passed(w.deadline))
+            return -ETIMEDOUT;
+    }
+}
+
+/* ---- the message of a deadline ---- */
+
+/* A member whose message is awaited by the oldest operation that runs; -1: none is. */
+static int wait_find_late(const struct rteam *t, const struct rplan *plan)
+{
+    const struct operation *o = &plan->op;
+
+    for (uint32_t i = o->next; plan->state == PLAN_RUNS && i < o->program->count; i++) {
+        const struct step *s = &o->program->steps[i];
+
+        if ((s->kind == STEP_RECV || s->kind == STEP_PIPE_RECV) &&
+            (o->is_done[i / 64] >> i % 64 & 1) == 0)
+            return s->peer;
+    }
+    for (int i = 0; i < t->nmates; i++) {
+        const struct head *head = (const struct head *)(const void *)t->board_of[t->mates[i]];
+
+        if (atomic_load_explicit(&head->done, memory_order_relaxed) < plan->number)
+            return t->mates[i];
+    }
+    return -1;
+}
+
+int team_timed_out(struct rteam *t, const char *call, int timeout_ms)
+{
+    const struct rplan *plan;
+    const struct head *head;
+    char name[80];
+    int late;
+
+    if (list_empty(&t->queue))
+        return coll_fail(-ETIMEDOUT, "%s: not over within %d ms", call, timeout_ms);
+    plan = container_of(t->queue.next, struct rplan, in_queue);
+    late = wait_find_late(t, plan);
+    plan_name(plan, name, sizeof(name));
+    if (late < 0)
+        return coll_fail(-ETIMEDOUT, "%s: operation %llu, a %s, is not over within %d ms", call,
+                         (unsigned long long)plan->number, name, timeout_ms);
+    head = (const struct head *)(const void *)t->board_of[late];
+    if (head == NULL)
+        return coll_fail(
+            -ETIMEDOUT,
+            "%s: operation %llu, a %s, is not over within %d ms: member %d, rank %d, has not come",
+            call, (unsigned long long)plan->number, name, timeout_ms, late, t->rank[late]);
+    return coll_fail(
+        -ETIMEDOUT,
+        "%s: operation %llu, a %s, is not over within %d ms: member %d, rank %d, has not come; "
+        "the first that is not over there is %llu",
+        call, (unsigned long long)plan->number, name, timeout_ms, late, t->rank[late],
+        (unsigned long long)atomic_load_explicit(&head->done, memory_order_relaxed));
+}
