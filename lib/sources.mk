@@ -440,6 +440,8 @@ lib_libcoll_la_SOURCES = \
 
 # what executes plans: above the public interface, and by it alone (test/layers)
 lib_libcollengine_la_SOURCES = \
+	lib/coll/engine/agree.c \
+	lib/coll/engine/agree.h \
 	lib/coll/engine/card.c \
 	lib/coll/engine/card.h \
 	lib/coll/engine/cell.h \
@@ -463,6 +465,7 @@ lib_libcollengine_la_SOURCES = \
 	lib/coll/engine/ring.c \
 	lib/coll/engine/ring.h \
 	lib/coll/engine/run.c \
+	lib/coll/engine/shrink.c \
 	lib/coll/engine/split.c \
 	lib/coll/engine/step.c \
 	lib/coll/engine/step.h \

@@ -6,6 +6,7 @@
  *     cells   one line for each slot of each of `depth` operations: cell[number mod depth][slot]
  *     heap    messages of more than CELL_BYTES, a ring in the order of operations
  *     mem     memory of rcoll_alloc
+ *     agree   what this member contributes to agreements, and its estimates of them
  *
  * Only the owner writes. Invariants:
  *
@@ -59,13 +60,36 @@ struct head {
 };
 static_assert(sizeof(struct head) == 256, "four lines");
 
+/* Of an agreement, those with an even number and those with an odd one; see agree.h. */
+struct agree_words {
+    _Atomic uint64_t contributed; /* number of the agreement, stored after flags */
+    uint64_t flags;
+    _Atomic uint64_t estimated; /* the same, after the estimate */
+    uint64_t estimate;
+    uint64_t unused[4];
+    /* a bit for each member follows: the dead of the estimate */
+};
+static_assert(sizeof(struct agree_words) == CACHE_LINE, "a line, and the bits behind it");
+
 #define BOARD_PAGE 4096
+
+static inline size_t board_round(size_t bytes)
+{
+    return (bytes + BOARD_PAGE - 1) / BOARD_PAGE * BOARD_PAGE;
+}
+
+static inline size_t agree_dead_bytes(int members) { return ((size_t)members + 511) / 512 * 64; }
+
+static inline size_t agree_bytes(int members)
+{
+    return sizeof(struct agree_words) + agree_dead_bytes(members);
+}
 
 static inline size_t board_heap_at(uint32_t depth)
 {
     size_t at = sizeof(struct head) + (size_t)depth * CELL_SLOTS * sizeof(struct cell);
 
-    return (at + BOARD_PAGE - 1) / BOARD_PAGE * BOARD_PAGE;
+    return board_round(at);
 }
 
 #endif

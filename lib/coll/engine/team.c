@@ -2,6 +2,7 @@
 /* team.c: rcoll_team, rcoll_close, and what a team is. */
 #include "coll/engine/team.h"
 
+#include "coll/engine/agree.h"
 #include "coll/engine/card.h"
 #include "coll/engine/edge.h"
 #include "coll/engine/engine.h"
@@ -54,8 +55,8 @@ static int team_check_config(struct rteam *t, const rcoll_team_config_t *cfg, st
                          (unsigned long long)t->heap_bytes, (unsigned long long)t->mem_bytes);
     if (t->depth < 4 || t->depth > TEAM_DEPTH_MOST || (t->depth & (t->depth - 1)) != 0)
         return error_set(err, -EINVAL, "depth is %u; it must be 4, 8, 16, 32 or 64", t->depth);
-    t->heap_bytes = (t->heap_bytes + BOARD_PAGE - 1) / BOARD_PAGE * BOARD_PAGE;
-    t->mem_bytes = (t->mem_bytes + BOARD_PAGE - 1) / BOARD_PAGE * BOARD_PAGE;
+    t->heap_bytes = board_round(t->heap_bytes);
+    t->mem_bytes = board_round(t->mem_bytes);
     t->threads = (cfg->flags & RCOLL_THREADS) != 0;
     t->timeout_ms = cfg->timeout_ms == 0           ? (int)setting_number(SET_TIMEOUT_MS)
                     : cfg->timeout_ms == R_AT_ONCE ? 0
@@ -127,7 +128,8 @@ static int team_open_board(struct rteam *t, struct error *err)
 {
     size_t heap_at = board_heap_at(t->depth);
     rboard_config_t cfg = {.context = t->name,
-                           .bytes = heap_at + t->heap_bytes + t->mem_bytes,
+                           .bytes = heap_at + t->heap_bytes + t->mem_bytes +
+                                    board_round(2 * agree_bytes(t->size)),
                            .timeout_ms = t->timeout_ms == 0 ? R_AT_ONCE : t->timeout_ms};
     int rc = rboard_open(&t->board, &cfg, t->rank, t->size);
 
@@ -221,6 +223,7 @@ static int team_find_shape(struct rteam *t, struct error *err)
 static void team_destroy(struct rteam *t)
 {
     edge_close_all(t);
+    agree_close(t);
     while (t->plans.next != NULL && !list_empty(&t->plans))
         plan_destroy(container_of(t->plans.next, struct rplan, in_plans));
     if (t->board != NULL)

@@ -39,7 +39,8 @@ struct rteam {
     struct coll_model model;
     struct coll_rules rules;
     bool explain;
-    bool crowded; /* members of this host outnumber its processors */
+    bool crowded;  /* members of this host outnumber its processors */
+    int contended; /* a yield has been long, and so many have not since (wait.c) */
     bool threads;
     int timeout_ms;
     char *backend;
@@ -64,6 +65,7 @@ struct rteam {
     struct edge **edges; /* pipes to and from each member of other hosts; NULL: none yet */
     uint64_t name;       /* the same at all members, and different in each team of a process */
     uint64_t splits;     /* calls of rcoll_split */
+    struct agree *agree; /* NULL: before the first agreement */
     int lost, lost_member;
     char lost_text[ERROR_TEXT_BYTES];
     pthread_mutex_t lock; /* RCOLL_THREADS */

@@ -15,9 +15,12 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#define WAIT_POLLS 512        /* before the first yield, where each member has a processor */
-#define WAIT_CHECK_EVERY 64   /* polls or yields: losses, the deadline, the job */
-#define WAIT_YIELD_NS 2000000 /* of yields that brought nothing, before it sleeps */
+#define WAIT_POLLS 512          /* before the first yield, where each member has a processor */
+#define WAIT_POLLS_PIPES 32     /* where polls are of pipes, which may be system calls */
+#define WAIT_LONG_YIELD_NS 3000 /* another process has run */
+#define WAIT_CONTENDED 16       /* yields */
+#define WAIT_CHECK_EVERY 64     /* polls or yields: losses, the deadline, the job */
+#define WAIT_YIELD_NS 2000000   /* of yields that brought nothing, before it sleeps */
 #define WAIT_SLICE_MS 50
 #define WAIT_NAP_NS 50000 /* where no word of this host changes: of pipes, and of credits */
 #define WAIT_WORDS 64
@@ -71,19 +74,38 @@ static void wait_sleep(struct rteam *t)
     }
 }
 
+/* Yields. A long one means that others needed this processor: then the next waits yield earlier. */
+static void wait_yield(struct rteam *t)
+{
+    int64_t before = clock_now();
+
+    sched_yield();
+    if (clock_now() - before > WAIT_LONG_YIELD_NS)
+        t->contended = WAIT_CONTENDED;
+    else if (t->contended > 0)
+        t->contended--;
+}
+
 /* Whether it is time to look at losses and the deadline. */
 static bool wait_pause(struct rteam *t, struct team_waiter *w)
 {
+    bool pipes = t->shape.hosts > 1;
+    uint32_t most = t->crowded || t->contended > 0 ? 0 : pipes ? WAIT_POLLS_PIPES : WAIT_POLLS;
     int64_t now;
 
     w->polls++;
-    if (!t->crowded && w->polls < WAIT_POLLS) {
+    if (w->polls < most) {
         cpu_pause();
         return w->polls % WAIT_CHECK_EVERY == 0;
     }
-    sched_yield();
+    if (t->crowded && !pipes)
+        sched_yield();
+    else
+        wait_yield(t);
     if (w->polls % (WAIT_CHECK_EVERY / 4) != 0)
         return false;
+    if (pipes)
+        (void)rpipe_progress();
     now = clock_now();
     if (w->idle_since == 0)
         w->idle_since = now;
