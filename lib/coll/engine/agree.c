@@ -150,6 +150,8 @@ static void agree_try_send(const struct rteam *t, int member, enum agree_kind ki
         return;
     if (p->out == NULL)
         rc = agree_open_pipe(t, member, true);
+    if (p->in == NULL && rc == 0) /* the peer sends only when both ends are open */
+        rc = agree_open_pipe(t, member, false);
     *a->message = (struct agree_message){a->number, kind, flags};
     memcpy(a->message + 1, a->dead, agree_dead_bytes(t->size));
     if (rc == 0)
@@ -165,12 +167,11 @@ static void agree_try_receive(const struct rteam *t, int member)
     struct agree *a = t->agree;
     struct agree_peer *p = &a->peer[member];
     size_t bytes = 0;
-    int rc = 0;
+    int rc;
 
     if (p->in == NULL)
-        rc = agree_open_pipe(t, member, false);
-    if (rc == 0)
-        rc = rpipe_recv(p->in, a->message, a->message_bytes, &bytes, R_NOWAIT);
+        return;
+    rc = rpipe_recv(p->in, a->message, a->message_bytes, &bytes, R_NOWAIT);
     if (rc == R_PENDING)
         return;
     if (rc != 0 || bytes != a->message_bytes || a->message->kind >= AGREE_KINDS) {

@@ -99,7 +99,8 @@ void edge_close_all(struct rteam *t)
 
 static int edge_failed(struct rteam *t, int member, int rc)
 {
-    return team_fail(t, rc, member, "%s", rpipe_error(NULL));
+    /* a reader that is gone: the pipe cannot tell whether it has closed or died, but no member closes while another one sends */
+    return team_fail(t, rc == -EPIPE ? -ECONNRESET : rc, member, "%s", rpipe_error(NULL));
 }
 
 /* progress: the message, while it is allocated and not written. */
