@@ -54,11 +54,11 @@ bool remote_message_before_join(struct rch *ch)
     return seal_promises(remote_read_next_slot(ch), ch->r.nread + 1);
 }
 
-bool remote_next_size(struct rch *ch, size_t *size)
+/* The size of the next message, if it is here. */
+static bool remote_read_size(struct rch *ch, size_t *size)
 {
     struct slot copy;
 
-    (void)remote_progress(ch);
     if (remote_read_is_get(ch)) {
         (void)remote_fetch_ahead(ch);
         return remote_first_size(ch, size);
@@ -67,6 +67,15 @@ bool remote_next_size(struct rch *ch, size_t *size)
         return false;
     *size = copy.kind == SLOT_INLINE ? copy.bytes : copy.heap.size;
     return true;
+}
+
+/* Without a call of the backend if it is here: the caller takes it next, which is progress enough for a message. */
+bool remote_next_size(struct rch *ch, size_t *size)
+{
+    if (remote_read_size(ch, size))
+        return true;
+    (void)remote_progress(ch);
+    return remote_read_size(ch, size);
 }
 
 static int remote_read_take_get(struct rch *ch, struct rdesc **d)
