@@ -84,7 +84,7 @@ typedef struct rpipe_config {
     uint64_t
         heap_bytes_at_most; /* largest heap, growth included, taken over from the other end; default 1 GiB */
     uint32_t
-        slots; /* agreed; messages written and not read, a power of two, to 65,536; 0: setting */
+        slots; /* agreed; messages written and not read, a power of two, to 65,536; default: RPIPE_SLOTS, else 64, over a network 512 */
     uint32_t slots_at_most; /* most slots taken over from the other end; default 65,536 */
     uint32_t
         sync_queue; /* agreed; tags, channel: heap messages written, not freed, to 2^24; default: units */

@@ -20,7 +20,7 @@
 /* a choice of RPIPE_BTL that no message names */
 #define BTL_OF_TESTS "sim"
 
-enum kind { CHOICE, NUMBER, POWER_OF_TWO, REAL, TEXT };
+enum kind { CHOICE, NUMBER, POWER_OF_TWO /* or 0 */, REAL, TEXT };
 
 static const struct entry {
     const char *name, *fallback;
@@ -48,8 +48,8 @@ static const struct entry {
     [SET_KEEPALIVE_MS] =
         {"RPIPE_KEEPALIVE_MS", "10000", NUMBER, NULL, 1000, 86400000,
          "milliseconds after which a host that does not answer is considered lost"},
-    [SET_SLOTS] = {"RPIPE_SLOTS", "64", POWER_OF_TWO, NULL, 2, 65536,
-                   "slots of a notification ring, a power of two"},
+    [SET_SLOTS] = {"RPIPE_SLOTS", "0", POWER_OF_TWO, NULL, 2, 65536,
+                   "slots of a notification ring, a power of two; 0: 64, over networks 512"},
     [SET_WATERMARK] = {"RPIPE_WATERMARK", "0.5", REAL, NULL, 0, 1,
                        "share of ring or heap in use at which the writer polls for credits"},
     [SET_EAGER] = {"RPIPE_EAGER", "16384", NUMBER, NULL, 0, 1L << 30,
@@ -148,8 +148,12 @@ static bool settings_parse(const struct entry *e, const char *text, struct value
     case NUMBER:
     case POWER_OF_TWO:
         v->number = strtol(text, &end, 10);
-        return errno == 0 && end != text && *end == '\0' && v->number >= e->least &&
-               v->number <= e->most && (e->kind == NUMBER || (v->number & (v->number - 1)) == 0);
+        if (errno != 0 || end == text || *end != '\0')
+            return false;
+        if (e->kind == POWER_OF_TWO && v->number == 0)
+            return true;
+        return v->number >= e->least && v->number <= e->most &&
+               (e->kind == NUMBER || (v->number & (v->number - 1)) == 0);
     case REAL:
         v->real = strtod(text, &end);
         return errno == 0 && end != text && *end == '\0' && v->real >= (double)e->least &&
@@ -167,10 +171,10 @@ static void settings_complain(const struct entry *e, const char *text, struct er
     else if (e->kind == TEXT)
         error_note(err, "%s has %zu characters; at most 255 are possible", e->name, strlen(text));
     else
-        error_note(err, "%s is \"%.60s\"; it must be a %s from %ld to %ld", e->name, text,
-                   e->kind == POWER_OF_TWO ? "power of two"
-                   : e->kind == REAL       ? "number"
-                                           : "whole number",
+        error_note(err, "%s is \"%.60s\"; it must be %s from %ld to %ld", e->name, text,
+                   e->kind == POWER_OF_TWO ? "0 or a power of two"
+                   : e->kind == REAL       ? "a number"
+                                           : "a whole number",
                    e->least, e->most);
 }
 

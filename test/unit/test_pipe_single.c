@@ -312,6 +312,33 @@ static void test_inline_max(void **state)
     }
 }
 
+/* Slots that no end has given, at both ends, and taken over by an end that leaves all sizes open. */
+static void test_slots_by_default(void **state)
+{
+    const uint32_t expected = pair_over_network() ? 512 : 64;
+
+    for (int adopts = 0; adopts < 2; adopts++) {
+        rpipe_config_t cfg = pair_config(op_of(state), 4096), w = pair_writer(cfg),
+                       r = pair_reader(cfg);
+        struct pipe_counts counts = {0};
+        struct pair p;
+
+        if (adopts == 1 && cfg.op == RPIPE_PUT)
+            w.heap_bytes = 0;
+        else if (adopts == 1)
+            r.heap_bytes = 0;
+        CHECK_OK(NULL, rpipe(&p.w, &w));
+        CHECK_OK(NULL, rpipe(&p.r, &r));
+        CHECK_OK(p.w, rwait(p.w));
+        CHECK_OK(p.r, rwait(p.r));
+        CHECK_OK(p.w, pipe_counts(p.w, &counts));
+        assert_int_equal(counts.slots, expected);
+        CHECK_OK(p.r, pipe_counts(p.r, &counts));
+        assert_int_equal(counts.slots, expected);
+        pair_close(&p);
+    }
+}
+
 static void test_stats(void **state)
 {
     rpipe_config_t cfg = pair_config(op_of(state), 64 * 64 + 1);
@@ -378,10 +405,13 @@ static void test_stats(void **state)
 static int group(void)
 {
     const struct CMUnitTest tests[] = {
-        PUT_AND_GET(test_sizes),         PUT_AND_GET(test_units),      PUT_AND_GET(test_smallest),
-        PUT_AND_GET(test_orders),        PUT_AND_GET(test_whole_heap), PUT_AND_GET(test_stream),
-        PUT_AND_GET(test_zero_size),     PUT_AND_GET(test_header),     PUT_AND_GET(test_write_n),
-        cmocka_unit_test(test_scribble), PUT_AND_GET(test_inline_max), PUT_AND_GET(test_stats),
+        PUT_AND_GET(test_sizes),      PUT_AND_GET(test_units),
+        PUT_AND_GET(test_smallest),   PUT_AND_GET(test_orders),
+        PUT_AND_GET(test_whole_heap), PUT_AND_GET(test_stream),
+        PUT_AND_GET(test_zero_size),  PUT_AND_GET(test_header),
+        PUT_AND_GET(test_write_n),    cmocka_unit_test(test_scribble),
+        PUT_AND_GET(test_inline_max), PUT_AND_GET(test_slots_by_default),
+        PUT_AND_GET(test_stats),
     };
 
     return cmocka_run_group_tests(tests, pair_setup, pair_teardown);

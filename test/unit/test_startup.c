@@ -132,7 +132,7 @@ static void test_info_is_one_line_of_what_was_chosen(void **state)
 {
     const char *text = logged_with(&(struct environment){{{"RPIPE_LOG", "info"},
                                                           {"RPIPE_WAIT", "sleep"},
-                                                          {"RPIPE_SLOTS", "64"},
+                                                          {"RPIPE_SLOTS", "0"},
                                                           {"RPIPE_ROOT", "a\nb:1"},
                                                           {"RPIPE_SECRET", "of this job"}}});
 

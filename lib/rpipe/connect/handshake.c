@@ -130,10 +130,10 @@ static int handshake_compare(const struct rch *ch, const struct handshake *h, st
         rc = handshake_differ(ch, "max_heap_bytes", a->max_heap_bytes, h->max_alloc_size, err);
     if (rc == 0)
         rc = handshake_differ(ch, "sync_queue", ch->cfg.sync_queue, h->sync_queue, err);
+    if (rc == 0) /* before slots, whose default depends on it */
+        rc = handshake_differ_name(ch, "backend", ch->ops->name, btl, err);
     if (rc == 0)
         rc = handshake_differ(ch, "slots", ch->cfg.slots, h->slots, err);
-    if (rc == 0)
-        rc = handshake_differ_name(ch, "backend", ch->ops->name, btl, err);
     return rc;
 }
 

@@ -47,12 +47,15 @@ int end_size(struct rch *ch, struct error *err)
     return rc == 0 ? features_open(ch, err) : rc;
 }
 
+static bool open_is_mapped(const struct rch *ch)
+{
+    return (ch->ops->attributes.capabilities & BTL_LOAD_STORE) != 0;
+}
+
 /* The other end may choose channel mode, in which over a network the service thread posts for this end (path_remote_read.c). */
 static void open_lock_adopter(struct rch *ch)
 {
-    bool mapped = (ch->ops->attributes.capabilities & BTL_LOAD_STORE) != 0;
-
-    if (mapped || ch->cfg.threads || config_side(&ch->cfg) == SIDE_WRITER)
+    if (open_is_mapped(ch) || ch->cfg.threads || config_side(&ch->cfg) == SIDE_WRITER)
         return;
     pthread_mutex_init(&ch->mutex, NULL);
     ch->cfg.threads = true;
@@ -82,6 +85,7 @@ static int open_prepare(struct rch *ch, const struct pipe_config *cfg, struct er
         return rc;
     ch->why = strdup(err->text);
     RPIPE_FAILPOINT("rpipe: backend chosen");
+    config_resolve_slots(&ch->cfg, open_is_mapped(ch));
     ch->adopts = config_is_open(cfg);
     if (ch->adopts) { /* the rest follows with the handshake of the other end: join.c */
         open_lock_adopter(ch);

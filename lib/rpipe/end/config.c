@@ -24,9 +24,17 @@
 #define QUEUE_TAGS_DEFAULT 65536u
 #define SLOTS_LEAST 2u
 #define SLOTS_MOST 65536u
+#define SLOTS_MAPPED 64u
+/* A credit refresh is a round trip, in which a writer of 8 bytes has sent some 150 messages over TCP. */
+#define SLOTS_REMOTE 512u
 #define FLAGS_KNOWN (RPIPE_THREADS | RPIPE_HUGE_PAGES)
 
 static bool config_power_of_two(uint32_t x) { return x != 0 && (x & (x - 1)) == 0; }
+
+static bool config_slots_are_valid(uint32_t slots)
+{
+    return config_power_of_two(slots) && slots >= SLOTS_LEAST && slots <= SLOTS_MOST;
+}
 
 const char *config_op_name(int op)
 {
@@ -190,12 +198,17 @@ static int config_resolve_agreed(struct pipe_config *c, struct error *err)
     rc = config_check_heap(c, err);
     if (rc == 0)
         rc = config_resolve_mode(c, err);
-    if (rc == 0 &&
-        (!config_power_of_two(c->slots) || c->slots < SLOTS_LEAST || c->slots > SLOTS_MOST))
+    if (rc == 0 && c->slots != 0 && !config_slots_are_valid(c->slots))
         rc = error_set(err, -EINVAL,
                        "slots is %u; it must be 0 (RPIPE_SLOTS) or a power of two from %u to %u",
                        c->slots, SLOTS_LEAST, SLOTS_MOST);
     return rc;
+}
+
+void config_resolve_slots(struct pipe_config *c, bool mapped)
+{
+    if (c->slots == 0 && !config_is_open(c))
+        c->slots = mapped ? SLOTS_MAPPED : SLOTS_REMOTE;
 }
 
 static double config_watermark(int percent)
@@ -295,8 +308,7 @@ static int config_check_adopted(struct pipe_config *c, int peer, struct error *e
     struct error invalid = {""};
     bool known = c->heap_bytes > 0 && c->heuristic > RMALLOC_FIT_DEFAULT &&
                  c->heuristic <= RMALLOC_SEGREGATED_FIT && c->mode > RPIPE_SYNC_DEFAULT &&
-                 c->mode <= RPIPE_SYNC_CHANNEL && config_power_of_two(c->slots) &&
-                 c->slots >= SLOTS_LEAST && c->slots <= SLOTS_MOST;
+                 c->mode <= RPIPE_SYNC_CHANNEL && config_slots_are_valid(c->slots);
 
     if (!known || config_check_heap(c, &invalid) != 0 || config_resolve_mode(c, &invalid) != 0)
         return error_set(err, -EPROTO, "rank %d offers a configuration that is invalid%s%s", peer,

@@ -57,7 +57,12 @@ struct pipe_config {
 /* Checks the configuration of a program and resolves its defaults. 0, or -EINVAL and the message. */
 int config_resolve(const rpipe_config_t *cfg, struct pipe_config *resolved, int ranks,
                    struct error *err);
-/* The same for an array of cells; the caller sets cells_of. */
+/*
+ * The backend has been chosen: resolves slots, if neither the program nor the setting did. Both ends of a pipe have the same
+ * backend, so that two ends that both resolve them agree. `mapped`: it maps the other end's memory.
+ */
+void config_resolve_slots(struct pipe_config *c, bool mapped);
+/* The same as config_resolve for an array of cells; the caller sets cells_of. */
 int config_resolve_cells(const rcells_config_t *cfg, struct pipe_config *resolved, int ranks,
                          struct error *err);
 /*
