@@ -92,7 +92,9 @@ static error_t parse_own(int key, char *arg, struct argp_state *state)
         o++;
     if (o->name == NULL)
         return ARGP_ERR_UNKNOWN;
-    if (o->number != NULL) {
+    if (o->flag != NULL) {
+        *o->flag = true;
+    } else if (o->number != NULL) {
         *o->number = number_of(arg, o, state);
     } else if (o->word != NULL) {
         *o->word = word_of(arg, o->words, o->name, state);

@@ -23,7 +23,7 @@ struct app_options {
 };
 extern struct app_options app_options;
 
-/* An option: a number, one of several words, or a text. *place holds the default before parsing. */
+/* An option: a number, one of several words, a text, or a flag. *place holds the default before parsing. */
 struct app_option {
     const char *name;
     int key; /* short option, a letter */
@@ -34,24 +34,29 @@ struct app_option {
     const char *const *words;
     const char **text;
     bool (*valid)(const char *text); /* NULL: any will do */
+    bool *flag;                      /* set if the option is given */
 };
 #define APP_NUMBER(name, key, place, least, most, help)                                            \
     {                                                                                              \
-        name, key, "N", help, place, least, most, NULL, NULL, NULL, NULL                           \
+        name, key, "N", help, place, least, most, NULL, NULL, NULL, NULL, NULL                     \
     }
 #define APP_INT(name, key, place, least, most, help) /* an int that is never negative */           \
     APP_NUMBER(name, key, (uint32_t *)(place), least, most, help)
 #define APP_WORD(name, key, place, words, help)                                                    \
     {                                                                                              \
-        name, key, "WORD", help, NULL, 0, 0, place, words, NULL, NULL                              \
+        name, key, "WORD", help, NULL, 0, 0, place, words, NULL, NULL, NULL                        \
     }
 #define APP_TEXT(name, key, place, valid, argument, help)                                          \
     {                                                                                              \
-        name, key, argument, help, NULL, 0, 0, NULL, NULL, place, valid                            \
+        name, key, argument, help, NULL, 0, 0, NULL, NULL, place, valid, NULL                      \
+    }
+#define APP_FLAG(name, key, place, help)                                                           \
+    {                                                                                              \
+        name, key, NULL, help, NULL, 0, 0, NULL, NULL, NULL, NULL, place                           \
     }
 #define APP_END                                                                                    \
     {                                                                                              \
-        NULL, 0, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL                                    \
+        NULL, 0, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL                              \
     }
 
 /*

@@ -85,9 +85,24 @@ examples_work_queue_SOURCES = \
 	examples/work_queue.c
 examples_work_queue_LDADD = $(public)
 
+noinst_PROGRAMS += examples/cg
+examples_cg_SOURCES = \
+	examples/app.c \
+	examples/app.h \
+	examples/app_draw.h \
+	examples/app_pipes.h \
+	examples/cg.c \
+	examples/cg_grid.c \
+	examples/cg_grid.h \
+	examples/must.h \
+	examples/picture.c \
+	examples/picture.h
+examples_cg_LDADD = $(public) $(PNG_LIBS) -lm
+
 # the same applications over MPI, for bench/apps
 if HAVE_MPI
 noinst_PROGRAMS += \
+	examples/mpi/mpi_cg \
 	examples/mpi/mpi_dht \
 	examples/mpi/mpi_em3d \
 	examples/mpi/mpi_heat2d \
@@ -95,6 +110,18 @@ noinst_PROGRAMS += \
 	examples/mpi/mpi_pipeline \
 	examples/mpi/mpi_work_queue
 endif
+examples_mpi_mpi_cg_SOURCES = \
+	examples/app.c \
+	examples/app.h \
+	examples/cg_grid.c \
+	examples/cg_grid.h \
+	examples/mpi/laps.h \
+	examples/mpi/memory.h \
+	examples/mpi/mpi_cg.c \
+	examples/picture.c \
+	examples/picture.h
+examples_mpi_mpi_cg_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+examples_mpi_mpi_cg_LDADD = $(MPI_LIBS) $(PNG_LIBS) -lm
 examples_mpi_mpi_dht_SOURCES = \
 	examples/app.c \
 	examples/app.h \

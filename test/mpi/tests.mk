@@ -43,6 +43,10 @@ mpi_tests = \
 	examples/fortran/halo-3.mpi \
 	examples/fortran/halo-3+ofi.mpi \
 	examples/fortran/mpi_halo-3.mpi \
+	examples/cg-1-quick.mpi \
+	examples/cg-3-quick.mpi \
+	examples/cg-3-quick+tcp.mpi \
+	examples/cg-4-pipelined.mpi \
 	examples/event_loop-3.mpi \
 	examples/heat2d-3.mpi \
 	examples/dht-1-quick.mpi \
