@@ -99,6 +99,20 @@ examples_cg_SOURCES = \
 	examples/picture.h
 examples_cg_LDADD = $(public) $(PNG_LIBS) -lm
 
+noinst_PROGRAMS += examples/sgd
+examples_sgd_SOURCES = \
+	examples/app.c \
+	examples/app.h \
+	examples/app_draw.h \
+	examples/app_pipes.h \
+	examples/must.h \
+	examples/picture.c \
+	examples/picture.h \
+	examples/sgd.c \
+	examples/sgd_net.c \
+	examples/sgd_net.h
+examples_sgd_LDADD = $(public) $(PNG_LIBS) -lm
+
 # the same applications over MPI, for bench/apps
 if HAVE_MPI
 noinst_PROGRAMS += \
@@ -108,6 +122,7 @@ noinst_PROGRAMS += \
 	examples/mpi/mpi_heat2d \
 	examples/mpi/mpi_md \
 	examples/mpi/mpi_pipeline \
+	examples/mpi/mpi_sgd \
 	examples/mpi/mpi_work_queue
 endif
 examples_mpi_mpi_cg_SOURCES = \
@@ -176,6 +191,19 @@ examples_mpi_mpi_pipeline_SOURCES = \
 	examples/pipeline_stage.h
 examples_mpi_mpi_pipeline_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 examples_mpi_mpi_pipeline_LDADD = $(MPI_LIBS)
+
+examples_mpi_mpi_sgd_SOURCES = \
+	examples/app.c \
+	examples/app.h \
+	examples/mpi/laps.h \
+	examples/mpi/memory.h \
+	examples/mpi/mpi_sgd.c \
+	examples/picture.c \
+	examples/picture.h \
+	examples/sgd_net.c \
+	examples/sgd_net.h
+examples_mpi_mpi_sgd_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+examples_mpi_mpi_sgd_LDADD = $(MPI_LIBS) $(PNG_LIBS) -lm
 
 examples_mpi_mpi_work_queue_SOURCES = \
 	examples/app.c \

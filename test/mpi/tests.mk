@@ -79,6 +79,10 @@ mpi_tests = \
 	test/mpi/mp_atomic-3.mpi \
 	examples/pipeline-2-quick.mpi \
 	examples/pipeline-4-quick.mpi \
+	examples/sgd-1-quick.mpi \
+	examples/sgd-3-quick.mpi \
+	examples/sgd-3-quick+tcp.mpi \
+	examples/sgd-5-ordered.mpi \
 	examples/work_queue-1-quick.mpi \
 	examples/work_queue-3-quick+ofi.mpi \
 	examples/work_queue-4-quick.mpi \
