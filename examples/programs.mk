@@ -113,6 +113,20 @@ examples_sgd_SOURCES = \
 	examples/sgd_net.h
 examples_sgd_LDADD = $(public) $(PNG_LIBS) -lm
 
+noinst_PROGRAMS += examples/kmeans
+examples_kmeans_SOURCES = \
+	examples/app.c \
+	examples/app.h \
+	examples/app_draw.h \
+	examples/app_pipes.h \
+	examples/kmeans.c \
+	examples/kmeans_points.c \
+	examples/kmeans_points.h \
+	examples/must.h \
+	examples/picture.c \
+	examples/picture.h
+examples_kmeans_LDADD = $(public) $(PNG_LIBS)
+
 # the same applications over MPI, for bench/apps
 if HAVE_MPI
 noinst_PROGRAMS += \
@@ -120,6 +134,7 @@ noinst_PROGRAMS += \
 	examples/mpi/mpi_dht \
 	examples/mpi/mpi_em3d \
 	examples/mpi/mpi_heat2d \
+	examples/mpi/mpi_kmeans \
 	examples/mpi/mpi_md \
 	examples/mpi/mpi_pipeline \
 	examples/mpi/mpi_sgd \
@@ -169,6 +184,18 @@ examples_mpi_mpi_heat2d_SOURCES = \
 	examples/picture.h
 examples_mpi_mpi_heat2d_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 examples_mpi_mpi_heat2d_LDADD = $(MPI_LIBS) $(PNG_LIBS) -lm
+examples_mpi_mpi_kmeans_SOURCES = \
+	examples/app.c \
+	examples/app.h \
+	examples/kmeans_points.c \
+	examples/kmeans_points.h \
+	examples/mpi/laps.h \
+	examples/mpi/memory.h \
+	examples/mpi/mpi_kmeans.c \
+	examples/picture.c \
+	examples/picture.h
+examples_mpi_mpi_kmeans_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+examples_mpi_mpi_kmeans_LDADD = $(MPI_LIBS) $(PNG_LIBS)
 examples_mpi_mpi_md_SOURCES = \
 	examples/app.c \
 	examples/app.h \

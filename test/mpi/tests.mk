@@ -56,6 +56,9 @@ mpi_tests = \
 	examples/heat2d-1-quick.mpi \
 	examples/heat2d-3-quick.mpi \
 	examples/heat2d-6-quick.mpi \
+	examples/kmeans-1-quick.mpi \
+	examples/kmeans-3-quick+tcp.mpi \
+	examples/kmeans-4-quick.mpi \
 	examples/md-1-quick.mpi \
 	examples/md-2-quick.mpi \
 	examples/md-3-quick+ofi.mpi \
