@@ -127,6 +127,17 @@ examples_kmeans_SOURCES = \
 	examples/picture.h
 examples_kmeans_LDADD = $(public) $(PNG_LIBS)
 
+noinst_PROGRAMS += examples/pagerank
+examples_pagerank_SOURCES = \
+	examples/app.c \
+	examples/app.h \
+	examples/app_pipes.h \
+	examples/must.h \
+	examples/pagerank.c \
+	examples/pagerank_graph.c \
+	examples/pagerank_graph.h
+examples_pagerank_LDADD = $(public) -lm
+
 # the same applications over MPI, for bench/apps
 if HAVE_MPI
 noinst_PROGRAMS += \
@@ -136,6 +147,7 @@ noinst_PROGRAMS += \
 	examples/mpi/mpi_heat2d \
 	examples/mpi/mpi_kmeans \
 	examples/mpi/mpi_md \
+	examples/mpi/mpi_pagerank \
 	examples/mpi/mpi_pipeline \
 	examples/mpi/mpi_sgd \
 	examples/mpi/mpi_work_queue
@@ -208,6 +220,17 @@ examples_mpi_mpi_md_SOURCES = \
 	examples/mpi/notify.h
 examples_mpi_mpi_md_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 examples_mpi_mpi_md_LDADD = $(MPI_LIBS) -lm
+
+examples_mpi_mpi_pagerank_SOURCES = \
+	examples/app.c \
+	examples/app.h \
+	examples/mpi/laps.h \
+	examples/mpi/memory.h \
+	examples/mpi/mpi_pagerank.c \
+	examples/pagerank_graph.c \
+	examples/pagerank_graph.h
+examples_mpi_mpi_pagerank_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+examples_mpi_mpi_pagerank_LDADD = $(MPI_LIBS) -lm
 
 examples_mpi_mpi_pipeline_SOURCES = \
 	examples/app.c \

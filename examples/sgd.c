@@ -72,7 +72,7 @@ static void part_create(struct part *p)
     MUST_HOLD(app_laps_begin(&p->laps, (uint64_t)options.steps) == 0);
 }
 
-/* Changes the weights by the sums, part by part as they lie in memory. */
+/* Changes the weights by the sums, part by part, where they are in memory. */
 static void update(struct part *p, int layer)
 {
     size_t elements = sgd_elements(&options, layer), begin = 0;

@@ -80,6 +80,9 @@ mpi_tests = \
 	test/mpi/mp_am_recovery-5.mpi \
 	test/mpi/mp_atomic-1.mpi \
 	test/mpi/mp_atomic-3.mpi \
+	examples/pagerank-1-quick.mpi \
+	examples/pagerank-3-quick+tcp.mpi \
+	examples/pagerank-4-quick.mpi \
 	examples/pipeline-2-quick.mpi \
 	examples/pipeline-4-quick.mpi \
 	examples/sgd-1-quick.mpi \
