@@ -138,6 +138,17 @@ examples_pagerank_SOURCES = \
 	examples/pagerank_graph.h
 examples_pagerank_LDADD = $(public) -lm
 
+noinst_PROGRAMS += examples/sample_sort
+examples_sample_sort_SOURCES = \
+	examples/app.c \
+	examples/app.h \
+	examples/app_pipes.h \
+	examples/must.h \
+	examples/sample_sort.c \
+	examples/sort_keys.c \
+	examples/sort_keys.h
+examples_sample_sort_LDADD = $(public)
+
 # the same applications over MPI, for bench/apps
 if HAVE_MPI
 noinst_PROGRAMS += \
@@ -149,6 +160,7 @@ noinst_PROGRAMS += \
 	examples/mpi/mpi_md \
 	examples/mpi/mpi_pagerank \
 	examples/mpi/mpi_pipeline \
+	examples/mpi/mpi_sample_sort \
 	examples/mpi/mpi_sgd \
 	examples/mpi/mpi_work_queue
 endif
@@ -241,6 +253,17 @@ examples_mpi_mpi_pipeline_SOURCES = \
 	examples/pipeline_stage.h
 examples_mpi_mpi_pipeline_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 examples_mpi_mpi_pipeline_LDADD = $(MPI_LIBS)
+
+examples_mpi_mpi_sample_sort_SOURCES = \
+	examples/app.c \
+	examples/app.h \
+	examples/mpi/laps.h \
+	examples/mpi/memory.h \
+	examples/mpi/mpi_sample_sort.c \
+	examples/sort_keys.c \
+	examples/sort_keys.h
+examples_mpi_mpi_sample_sort_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+examples_mpi_mpi_sample_sort_LDADD = $(MPI_LIBS)
 
 examples_mpi_mpi_sgd_SOURCES = \
 	examples/app.c \

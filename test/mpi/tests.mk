@@ -85,6 +85,10 @@ mpi_tests = \
 	examples/pagerank-4-quick.mpi \
 	examples/pipeline-2-quick.mpi \
 	examples/pipeline-4-quick.mpi \
+	examples/sample_sort-1-quick.mpi \
+	examples/sample_sort-3-quick+tcp.mpi \
+	examples/sample_sort-4-quick.mpi \
+	examples/sample_sort-8-quick.mpi \
 	examples/sgd-1-quick.mpi \
 	examples/sgd-3-quick.mpi \
 	examples/sgd-3-quick+tcp.mpi \
