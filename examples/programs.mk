@@ -149,6 +149,19 @@ examples_sample_sort_SOURCES = \
 	examples/sort_keys.h
 examples_sample_sort_LDADD = $(public)
 
+noinst_PROGRAMS += examples/elastic
+examples_elastic_SOURCES = \
+	examples/app.c \
+	examples/app.h \
+	examples/app_draw.h \
+	examples/elastic.c \
+	examples/must.h \
+	examples/picture.c \
+	examples/picture.h \
+	examples/sgd_net.c \
+	examples/sgd_net.h
+examples_elastic_LDADD = $(public) $(PNG_LIBS) -lm
+
 # the same applications over MPI, for bench/apps
 if HAVE_MPI
 noinst_PROGRAMS += \
@@ -318,11 +331,13 @@ listings = \
 	examples/listing_5_1_zero_copy \
 	examples/listing_5_2_halo \
 	examples/listing_5_3_dht \
+	examples/listing_5_10_reduce \
 	examples/listing_b_2_symmetric \
 	examples/listing_b_3_ring
 noinst_PROGRAMS += $(listings)
 examples_listing_5_1_zero_copy_LDADD = $(public)
 examples_listing_5_2_halo_LDADD = $(public)
 examples_listing_5_3_dht_LDADD = $(public)
+examples_listing_5_10_reduce_LDADD = $(public)
 examples_listing_b_2_symmetric_LDADD = $(public)
 examples_listing_b_3_ring_LDADD = $(public)

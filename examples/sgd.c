@@ -154,7 +154,7 @@ static int report(const struct part *p, struct app_result *result)
         printf("sgd: the loss went from %.4f to %.4f; %.1f %% of %d points are classified right\n",
                p->loss[0], p->net.loss, sgd_right(&p->net) * 100, options.samples);
     if (app_options.check)
-        status = sgd_compare("sgd", &p->net, p->nranks, ordered);
+        status = sgd_compare("sgd", &p->net, &(struct sgd_era){0, p->nranks}, 1, ordered);
     if (*losses != '\0')
         status |= write_losses(p);
     if (*output != '\0') {

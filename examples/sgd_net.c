@@ -82,6 +82,17 @@ void sgd_destroy(struct sgd_net *net)
     free(net->unit);
 }
 
+void sgd_copy(struct sgd_net *to, const struct sgd_net *from)
+{
+    for (int layer = 0; layer < SGD_LAYERS; layer++) {
+        size_t bytes = weights_of(&from->options, layer) * sizeof(double);
+
+        memcpy(to->weight[layer], from->weight[layer], bytes);
+        memcpy(to->speed[layer], from->speed[layer], bytes);
+    }
+    to->loss = from->loss;
+}
+
 /* The hidden units of a point, and the probabilities of the classes. */
 static void forward(const struct sgd_net *net, const double in[SGD_INPUTS], double *unit,
                     double out[SGD_CLASSES])
@@ -216,18 +227,17 @@ static void serial_step(struct sgd_net *net, int step, int members, double *cons
     }
 }
 
-int sgd_serial(struct sgd_net *net, const struct sgd_options *o, int members)
+/* Steps from `first` to `end` - 1; 0 or -ENOMEM. */
+static int serial_steps(struct sgd_net *net, int first, int end, int members)
 {
     double **gradients = calloc((size_t)members * SGD_LAYERS, sizeof(*gradients));
-    int rc = sgd_create(net, o);
+    int rc = gradients == NULL ? -ENOMEM : 0;
 
-    if (gradients == NULL)
-        rc = -ENOMEM;
     for (int i = 0; i < members * SGD_LAYERS && rc == 0; i++) {
-        gradients[i] = malloc(sgd_elements(o, i / members) * sizeof(double));
+        gradients[i] = malloc(sgd_elements(&net->options, i / members) * sizeof(double));
         rc = gradients[i] == NULL ? -ENOMEM : 0;
     }
-    for (int step = 0; step < o->steps && rc == 0; step++)
+    for (int step = first; step < end && rc == 0; step++)
         serial_step(net, step, members, gradients);
     for (int i = 0; i < members * SGD_LAYERS && gradients != NULL; i++)
         free(gradients[i]);
@@ -235,12 +245,17 @@ int sgd_serial(struct sgd_net *net, const struct sgd_options *o, int members)
     return rc;
 }
 
-int sgd_compare(const char *app, const struct sgd_net *net, int members, bool bits)
+int sgd_compare(const char *app, const struct sgd_net *net, const struct sgd_era *era, int eras,
+                bool bits)
 {
     struct sgd_net alone = {0};
     double most = 0;
-    bool same = sgd_serial(&alone, &net->options, members) == 0;
+    bool same = sgd_create(&alone, &net->options) == 0;
 
+    for (int i = 0; i < eras && same; i++)
+        same =
+            serial_steps(&alone, era[i].first, i + 1 < eras ? era[i + 1].first : net->options.steps,
+                         era[i].members) == 0;
     for (int layer = 0; layer < SGD_LAYERS && same; layer++) {
         size_t n = weights_of(&net->options, layer);
 

@@ -65,10 +65,19 @@ void sgd_update(struct sgd_net *net, int layer, const double *sum, size_t begin,
  */
 void sgd_fold(double *const *arrays, int n, size_t count);
 
-/* All steps by one process, which takes the parts of all members. 0 or -ENOMEM. */
-int sgd_serial(struct sgd_net *net, const struct sgd_options *o, int members);
-/* 0; or 1, after printing where weights differ: by a bit, or else by more than rounding. */
-int sgd_compare(const char *app, const struct sgd_net *net, int members, bool bits);
+/* to = from, which has the same options. */
+void sgd_copy(struct sgd_net *to, const struct sgd_net *from);
+
+/* From a step on, so many members share the samples. */
+struct sgd_era {
+    int first, members;
+};
+/*
+ * Compares with a run of one process, which computes the shares of all members. 0; or 1, after
+ * printing that weights differ: by a bit, or else by more than rounding.
+ */
+int sgd_compare(const char *app, const struct sgd_net *net, const struct sgd_era *era, int eras,
+                bool bits);
 
 double sgd_right(const struct sgd_net *net);    /* share of the samples that it classifies right */
 uint64_t sgd_digest(const struct sgd_net *net); /* of the weights, rounded */

@@ -76,7 +76,7 @@ int main(int argc, char **argv)
         result.digest = sgd_digest(&p.net);
         app_result_print(&result);
         if (app_options.check)
-            status = sgd_compare("mpi_sgd", &p.net, p.nranks, false);
+            status = sgd_compare("mpi_sgd", &p.net, &(struct sgd_era){0, p.nranks}, 1, false);
         fflush(stdout);
     }
     for (int layer = 0; layer < SGD_LAYERS; layer++)

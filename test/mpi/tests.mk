@@ -51,6 +51,8 @@ mpi_tests = \
 	examples/heat2d-3.mpi \
 	examples/dht-1-quick.mpi \
 	examples/dht-4-quick.mpi \
+	examples/elastic-2-quick.mpi \
+	examples/elastic-5-quick.mpi \
 	examples/em3d-1-quick.mpi \
 	examples/em3d-3-quick.mpi \
 	examples/heat2d-1-quick.mpi \
@@ -68,6 +70,8 @@ mpi_tests = \
 	examples/listing_5_1_zero_copy-2.mpi \
 	examples/listing_5_2_halo-3.mpi \
 	examples/listing_5_3_dht-5.mpi \
+	examples/listing_5_10_reduce-1.mpi \
+	examples/listing_5_10_reduce-5.mpi \
 	examples/listing_b_2_symmetric-2-get.mpi \
 	examples/listing_b_2_symmetric-2-put.mpi \
 	examples/listing_b_3_ring-3.mpi \
