@@ -45,6 +45,7 @@ mpi_tests = \
 	examples/fortran/mpi_halo-3.mpi \
 	examples/cg-1-quick.mpi \
 	examples/cg-3-quick.mpi \
+	examples/cg-3-quick+hosts.mpi \
 	examples/cg-3-quick+tcp.mpi \
 	examples/cg-4-pipelined.mpi \
 	examples/event_loop-3.mpi \
@@ -59,7 +60,7 @@ mpi_tests = \
 	examples/heat2d-3-quick.mpi \
 	examples/heat2d-6-quick.mpi \
 	examples/kmeans-1-quick.mpi \
-	examples/kmeans-3-quick+tcp.mpi \
+	examples/kmeans-3-quick+hosts.mpi \
 	examples/kmeans-4-quick.mpi \
 	examples/md-1-quick.mpi \
 	examples/md-2-quick.mpi \
@@ -85,17 +86,17 @@ mpi_tests = \
 	test/mpi/mp_atomic-1.mpi \
 	test/mpi/mp_atomic-3.mpi \
 	examples/pagerank-1-quick.mpi \
-	examples/pagerank-3-quick+tcp.mpi \
+	examples/pagerank-3-quick+hosts.mpi \
 	examples/pagerank-4-quick.mpi \
 	examples/pipeline-2-quick.mpi \
 	examples/pipeline-4-quick.mpi \
 	examples/sample_sort-1-quick.mpi \
-	examples/sample_sort-3-quick+tcp.mpi \
+	examples/sample_sort-3-quick+hosts.mpi \
 	examples/sample_sort-4-quick.mpi \
 	examples/sample_sort-8-quick.mpi \
 	examples/sgd-1-quick.mpi \
 	examples/sgd-3-quick.mpi \
-	examples/sgd-3-quick+tcp.mpi \
+	examples/sgd-3-quick+hosts.mpi \
 	examples/sgd-5-ordered.mpi \
 	examples/work_queue-1-quick.mpi \
 	examples/work_queue-3-quick+ofi.mpi \
