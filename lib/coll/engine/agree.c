@@ -317,6 +317,19 @@ static bool agree_advance(struct rteam *t)
     return true;
 }
 
+/* A member that has not contributed, or whose round it is. */
+static int agree_awaited(const struct rteam *t)
+{
+    const struct agree *a = t->agree;
+    const uint64_t *ignored;
+    uint64_t flags;
+
+    for (int i = 0; i < t->size && !a->has_estimate; i++)
+        if (i != t->me && !a->gone[i] && !agree_has(t, i, AGREE_CONTRIBUTION, &flags, &ignored))
+            return i;
+    return a->round < t->size ? a->round : t->me;
+}
+
 static void agree_begin(struct rteam *t, uint64_t flags)
 {
     struct agree *a = t->agree;
@@ -350,7 +363,8 @@ int agree_decide(struct rteam *t, uint64_t *flags, const uint64_t **dead, int ti
             return coll_fail(
                 -ETIMEDOUT,
                 "agreement %llu is not over within %d ms: member %d, rank %d, is awaited",
-                (unsigned long long)a->number, timeout_ms, a->round, t->rank[a->round]);
+                (unsigned long long)a->number, timeout_ms, agree_awaited(t),
+                t->rank[agree_awaited(t)]);
         if (t->shape.hosts > 1)
             (void)rpipe_progress();
         if (looks < AGREE_YIELDS)

@@ -220,9 +220,11 @@ const char *plan_name(const struct rplan *plan, char *text, size_t bytes)
     struct coll_request r = params_request(&plan->params);
 
     if (plan->of_graph)
-        snprintf(text, bytes, "graph of %u operations", plan->program.count);
+        snprintf(text, bytes, "a graph of %u steps", plan->program.count);
     else if (r.kind == COLL_BARRIER)
-        snprintf(text, bytes, "barrier");
+        snprintf(text, bytes, "a barrier");
+    else if (r.counts != NULL)
+        snprintf(text, bytes, "%s of blocks of different lengths", coll_kind_name(r.kind));
     else
         snprintf(text, bytes, "%s of %zu bytes", coll_kind_name(r.kind), r.count * r.element);
     return text;

@@ -174,30 +174,51 @@ static int wait_find_late(const struct rteam *t, const struct rplan *plan)
     return -1;
 }
 
+/* The views of an operation before it are held here: neither its cells nor the heap behind them can be used again. */
+static int wait_held(const struct rplan *held, const struct rplan *plan, const char *call,
+                     int timeout_ms)
+{
+    char name[80];
+
+    return coll_fail(
+        -ETIMEDOUT,
+        "%s: operation %llu, %s, is not over within %d ms: this member holds the views of "
+        "operation %llu; rcoll_release gives them back, or give the team a larger heap_bytes",
+        call, (unsigned long long)plan->number, plan_name(plan, name, sizeof(name)), timeout_ms,
+        (unsigned long long)held->number);
+}
+
 int team_timed_out(struct rteam *t, const char *call, int timeout_ms)
 {
-    const struct rplan *plan;
+    const struct link *link = t->queue.next;
+    const struct rplan *plan, *first;
     const struct head *head;
     char name[80];
     int late;
 
-    if (list_empty(&t->queue))
+    while (link != &t->queue &&
+           container_of(link, const struct rplan, in_queue)->state == PLAN_HELD)
+        link = link->next;
+    if (link == &t->queue)
         return coll_fail(-ETIMEDOUT, "%s: not over within %d ms", call, timeout_ms);
-    plan = container_of(t->queue.next, struct rplan, in_queue);
+    first = container_of(t->queue.next, const struct rplan, in_queue);
+    plan = container_of(link, const struct rplan, in_queue);
+    if (plan->state == PLAN_QUEUED && first->state == PLAN_HELD)
+        return wait_held(first, plan, call, timeout_ms);
     late = wait_find_late(t, plan);
     plan_name(plan, name, sizeof(name));
     if (late < 0)
-        return coll_fail(-ETIMEDOUT, "%s: operation %llu, a %s, is not over within %d ms", call,
+        return coll_fail(-ETIMEDOUT, "%s: operation %llu, %s, is not over within %d ms", call,
                          (unsigned long long)plan->number, name, timeout_ms);
     head = (const struct head *)(const void *)t->board_of[late];
     if (head == NULL)
         return coll_fail(
             -ETIMEDOUT,
-            "%s: operation %llu, a %s, is not over within %d ms: member %d, rank %d, has not come",
+            "%s: operation %llu, %s, is not over within %d ms: member %d, rank %d, has not come",
             call, (unsigned long long)plan->number, name, timeout_ms, late, t->rank[late]);
     return coll_fail(
         -ETIMEDOUT,
-        "%s: operation %llu, a %s, is not over within %d ms: member %d, rank %d, has not come; "
+        "%s: operation %llu, %s, is not over within %d ms: member %d, rank %d, has not come; "
         "the first that is not over there is %llu",
         call, (unsigned long long)plan->number, name, timeout_ms, late, t->rank[late],
         (unsigned long long)atomic_load_explicit(&head->done, memory_order_relaxed));
