@@ -445,6 +445,8 @@ lib_libcollengine_la_SOURCES = \
 	lib/coll/engine/card.c \
 	lib/coll/engine/card.h \
 	lib/coll/engine/cell.h \
+	lib/coll/engine/create.c \
+	lib/coll/engine/create.h \
 	lib/coll/engine/dump.c \
 	lib/coll/engine/edge.c \
 	lib/coll/engine/edge.h \
@@ -454,8 +456,11 @@ lib_libcollengine_la_SOURCES = \
 	lib/coll/engine/fail.h \
 	lib/coll/engine/names.c \
 	lib/coll/engine/names.h \
+	lib/coll/engine/open.c \
 	lib/coll/engine/open.h \
+	lib/coll/engine/operation.h \
 	lib/coll/engine/params.c \
+	lib/coll/engine/params.h \
 	lib/coll/engine/parts.c \
 	lib/coll/engine/parts.h \
 	lib/coll/engine/plan.c \
@@ -469,7 +474,6 @@ lib_libcollengine_la_SOURCES = \
 	lib/coll/engine/split.c \
 	lib/coll/engine/step.c \
 	lib/coll/engine/step.h \
-	lib/coll/engine/team.c \
 	lib/coll/engine/team.h \
 	lib/coll/engine/user_graph.c \
 	lib/coll/engine/view.c \

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* build.c: see build.h and coll.h: names, and what an algorithm needs. */
 #include "coll/build.h"
-#include "coll/limits.h"
 
 static const char *const coll_kind_names[COLL_KINDS] = {
     "barrier", "bcast",  "reduce",    "allreduce", "reduce_scatter", "scan",
@@ -67,9 +66,6 @@ static const char *coll_order_needs(const struct shape *shape, const struct coll
 const char *coll_needs(const struct shape *shape, const struct coll_request *r,
                        const struct coll_choice *choice)
 {
-    if (shape->slots > 0 && shape->largest > 1 &&
-        coll_limits(shape, r, choice).slots > shape->slots)
-        return "fewer messages of a member";
     if (r->kind >= COLL_REDUCE && r->kind <= COLL_EXSCAN)
         return coll_order_needs(shape, r, choice);
     if (r->kind == COLL_ALLTOALL && r->counts != NULL &&

@@ -3,6 +3,7 @@
 #include "coll/choose.h"
 
 #include "coll/cost.h"
+#include "coll/limits.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -55,7 +56,7 @@ static void choose_add(struct choose *c, struct coll_choice choice)
 
     if (c->count == COLL_CANDIDATES)
         return;
-    candidate.needs = coll_needs(c->shape, c->request, &choice);
+    candidate.needs = coll_needs_here(c->shape, c->request, &choice);
     candidate.large = choose_is_large(c, &choice);
     candidate.time = coll_cost(c->shape, c->request, &choice, c->model);
     /* sorted by insertion: of equal ones the first that was added stays the first */
@@ -141,7 +142,7 @@ int coll_choose(const struct shape *shape, const struct coll_request *request,
     rule = rules == NULL ? NULL : coll_rules_find(rules, shape->size, request);
     if (rule != NULL) {
         struct coll_choice named = coll_rule_choice(rule, request);
-        const char *needs = coll_needs(shape, request, &named);
+        const char *needs = coll_needs_here(shape, request, &named);
 
         if (needs == NULL) {
             *choice = named;

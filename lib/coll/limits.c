@@ -108,3 +108,12 @@ struct coll_limits coll_limits(const struct shape *shape, const struct coll_requ
     bytes = model_times(bytes, limits_times(shape, request, choice));
     return (struct coll_limits){.slots = slots, .bytes = model_add(bytes, model_times(slots, 64))};
 }
+
+const char *coll_needs_here(const struct shape *shape, const struct coll_request *request,
+                            const struct coll_choice *choice)
+{
+    if (shape->slots > 0 && shape->largest > 1 &&
+        coll_limits(shape, request, choice).slots > shape->slots)
+        return "fewer messages of a member";
+    return coll_needs(shape, request, choice);
+}

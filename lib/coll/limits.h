@@ -15,4 +15,8 @@ struct coll_limits {
 struct coll_limits coll_limits(const struct shape *shape, const struct coll_request *request,
                                const struct coll_choice *choice);
 
+/* What coll_needs() finds, or more messages than the board of a member has slots; NULL: nothing. */
+const char *coll_needs_here(const struct shape *shape, const struct coll_request *request,
+                            const struct coll_choice *choice);
+
 #endif

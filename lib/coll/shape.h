@@ -19,15 +19,15 @@
 struct shape {
     int size; /* members */
     int hosts;
-    int cores;    /* of one host */
-    int largest;  /* most members of one host */
+    int cores;      /* of one host */
+    int largest;    /* most members of one host */
     uint32_t slots; /* of a member's board; 0: any number */
-    bool in_rows; /* the members of each host follow each other */
-    int *host;    /* of each member */
-    int *members; /* of all hosts, one after the other */
-    int *first;   /* the members of host h begin at members[first[h]]; hosts + 1 elements */
-    int *leaders; /* of each host: its first member */
-    int *last;    /* of each host: its last member */
+    bool in_rows;   /* the members of each host follow each other */
+    int *host;      /* of each member */
+    int *members;   /* of all hosts, one after the other */
+    int *first;     /* the members of host h begin at members[first[h]]; hosts + 1 elements */
+    int *leaders;   /* of each host: its first member */
+    int *last;      /* of each host: its last member */
 };
 
 /* host[i]: any number that names the host of member i; host NULL: one host. 0; -EINVAL; -ENOMEM. */

@@ -92,9 +92,9 @@ static const struct entry {
          "backend verbs: entry of the port's GID table whose address is used; -1: any"},
     [SET_COLL_HEAP] = {"RCOLL_HEAP", "1048576", NUMBER, NULL, 65536, 1L << 40,
                        "bytes of a team's memory for messages of operations in flight"},
-    [SET_COLL_ALGORITHM] =
-        {"RCOLL_ALGORITHM", "", TEXT, NULL, 0, 0,
-         "algorithms of collectives, as allreduce:-4096=flat,bcast=tree:2; that of member 0 counts"},
+    [SET_COLL_ALGORITHM] = {"RCOLL_ALGORITHM", "", TEXT, NULL, 0, 0,
+                            "algorithms of collectives, as allreduce:-4096=flat,bcast=tree:2; that "
+                            "of member 0 counts"},
     [SET_COLL_MODEL] = {"RCOLL_MODEL", "", TEXT, NULL, 0, 0,
                         "parameters of the cost model of collectives; those of member 0 count"},
     [SET_COLL_EXPLAIN] = {"RCOLL_EXPLAIN", "0", NUMBER, NULL, 0, 1,

@@ -5,6 +5,8 @@
 #include "coll/engine/engine.h"
 #include "coll/engine/plan.h"
 #include "coll/engine/wait.h"
+#include "coll/engine/create.h"
+#include "coll/engine/fail.h"
 #include "util/last_error.h"
 #include "util/settings.h"
 

@@ -4,6 +4,7 @@
 
 #include "coll/engine/fail.h"
 #include "coll/engine/plan.h"
+#include "coll/engine/params.h"
 
 #include <errno.h>
 #include <stdlib.h>

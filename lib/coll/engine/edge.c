@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* edge.c: see edge.h. */
 #include "coll/engine/edge.h"
-
-#include "coll/engine/step.h"
+#include "coll/engine/operation.h"
+#include "coll/engine/fail.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -5,6 +5,9 @@
 #include "coll/engine/edge.h"
 #include "coll/engine/plan.h"
 #include "coll/engine/step.h"
+#include "coll/engine/fail.h"
+#include "coll/engine/operation.h"
+#include "coll/engine/parts.h"
 
 #include <errno.h>
 #include <string.h>

@@ -2,7 +2,6 @@
 /* fail.c: see fail.h. */
 #include "coll/engine/fail.h"
 
-#include "coll/engine/engine.h"
 #include "util/clock.h"
 #include "util/last_error.h"
 

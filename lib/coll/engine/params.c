@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* params.c: see plan.h: the parameters of an operation. */
-#include "coll/engine/plan.h"
+/* params.c: see params.h. */
+#include "coll/engine/params.h"
+
 #include "util/hash.h"
 
 #include <errno.h>

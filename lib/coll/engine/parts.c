@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* parts.c: see parts.h. What is decided here is the same at all members: it depends on what they have in common. */
 #include "coll/engine/parts.h"
+#include "coll/engine/fail.h"
+#include "coll/engine/plan.h"
 
 #include "coll/limits.h"
 #include "util/hash.h"
@@ -110,7 +112,7 @@ static int parts_choose(const struct rplan *plan, const struct coll_request *r,
     if (rc != 0)
         return rc;
     *choice = coll_rule_choice(&rule, r);
-    needs = coll_needs(&t->shape, r, choice);
+    needs = coll_needs_here(&t->shape, r, choice);
     return needs == NULL ? 0
                          : error_set(err, -ENOTSUP, "%s by %s needs %s", coll_kind_name(r->kind),
                                      text, needs);
@@ -323,4 +325,25 @@ bool plan_next_part(struct rplan *plan)
     plan->part++;
     plan->number++;
     return true;
+}
+
+void plan_set_bases(struct rplan *plan)
+{
+    struct operation *o = &plan->op;
+    struct parts *parts = &plan->parts;
+    uint64_t part = parts->agreed ? plan->part - 1 : plan->part, at;
+
+    o->base[BASE_SCRATCH] = plan->scratch;
+    if (parts->agreed && plan->part == 0) {
+        o->base[BASE_FROM] = (const char *)&parts->here;
+        o->base[BASE_INTO] = (const char *)&parts->most;
+        return;
+    }
+    at = parts->used == 1 || part == 0
+             ? 0
+             : part * parts->count * params_request(&plan->params).element;
+    o->base[BASE_FROM] = at > 0 ? (const char *)plan->from + at : plan->from;
+    o->base[BASE_INTO] = plan->into == NULL && plan->hidden != NULL ? plan->hidden
+                         : at > 0                                   ? (const char *)plan->into + at
+                                                                    : plan->into;
 }

@@ -4,6 +4,8 @@
 #include "coll/engine/fail.h"
 #include "coll/engine/plan.h"
 #include "coll/engine/wait.h"
+#include "coll/engine/create.h"
+#include "coll/engine/params.h"
 #include "util/hash.h"
 #include "util/sized.h"
 

@@ -2,7 +2,6 @@
 /* split.c: rcoll_split. */
 #include "coll/engine/fail.h"
 #include "coll/engine/open.h"
-#include "coll/engine/plan.h"
 #include "util/hash.h"
 
 #include <errno.h>

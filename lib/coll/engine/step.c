@@ -3,6 +3,7 @@
 #include "coll/engine/step.h"
 
 #include "coll/engine/edge.h"
+#include "coll/engine/fail.h"
 
 #include <errno.h>
 #include <string.h>
@@ -22,21 +23,6 @@ static uint32_t step_check(const struct operation *o, size_t bytes)
 }
 
 /* ---- SEND ---- */
-
-void team_refresh_floor(struct rteam *t)
-{
-    uint64_t floor = UINT64_MAX;
-
-    for (int i = 0; i < t->nmates; i++) {
-        const struct head *head = (const struct head *)(const void *)t->board_of[t->mates[i]];
-        /* acquire: pairs with the release of team_publish_done; the mate has ended its reads */
-        uint64_t done = atomic_load_explicit(&head->done, memory_order_acquire);
-
-        floor = done < floor ? done : floor;
-    }
-    if (t->nmates > 0 && floor > t->floor)
-        t->floor = floor;
-}
 
 /* Whether a cell of operation k may be written (invariant 2 of cell.h). */
 static inline bool step_may_write(struct rteam *t, uint64_t k)

@@ -134,19 +134,4 @@ struct rplan {
     struct operation op;
 };
 
-/* ---- the ends of an operation ---- */
-
-static inline bool team_is_alone(const struct rteam *t) { return t->size == 1; }
-
-/* Sets the last error of this thread; returns code. */
-int coll_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
-
-/* The first failure of the team stays. The others are told. Returns the code that the team has. */
-int team_fail(struct rteam *t, int code, int member, const char *format, ...)
-    __attribute__((format(printf, 4, 5), cold));
-
-/* -EPROTO: a member does another operation as this number. */
-struct operation;
-int team_fail_other(struct rteam *t, const struct operation *o, int member) __attribute__((cold));
-
 #endif

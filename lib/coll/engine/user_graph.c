@@ -3,6 +3,7 @@
 #include "coll/engine/fail.h"
 #include "coll/engine/plan.h"
 #include "coll/engine/wait.h"
+#include "coll/engine/create.h"
 
 #include <errno.h>
 #include <stdlib.h>

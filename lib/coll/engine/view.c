@@ -3,8 +3,9 @@
 #include "coll/engine/engine.h"
 #include "coll/engine/fail.h"
 #include "coll/engine/plan.h"
-#include "coll/engine/step.h"
 #include "coll/engine/wait.h"
+#include "coll/engine/operation.h"
+#include "coll/engine/params.h"
 
 #include <errno.h>
 

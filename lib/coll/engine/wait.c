@@ -9,6 +9,7 @@
 #include "coll/engine/fail.h"
 #include "coll/engine/plan.h"
 #include "coll/engine/step.h"
+#include "coll/engine/operation.h"
 #include "util/clock.h"
 
 #include <errno.h>
@@ -75,7 +76,7 @@ static void wait_sleep(struct rteam *t)
 }
 
 /* Yields. A long one means that others needed this processor: then the next waits yield earlier. */
-static void wait_yield(struct rteam *t)
+static void wait_yield_once(struct rteam *t)
 {
     int64_t before = clock_now();
 
@@ -101,7 +102,7 @@ static bool wait_pause(struct rteam *t, struct team_waiter *w)
     if (t->crowded && !pipes)
         sched_yield();
     else
-        wait_yield(t);
+        wait_yield_once(t);
     if (w->polls % (WAIT_CHECK_EVERY / 4) != 0)
         return false;
     if (pipes)

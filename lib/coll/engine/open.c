@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* team.c: rcoll_team, rcoll_close, and what a team is. */
+/* open.c: rcoll_team, rcoll_close, and what a team is. */
 #include "coll/engine/team.h"
 
 #include "coll/engine/agree.h"
@@ -11,6 +11,7 @@
 #include "coll/engine/open.h"
 #include "coll/engine/plan.h"
 #include "coll/engine/wait.h"
+#include "coll/engine/create.h"
 #include "util/clock.h"
 #include "util/hash.h"
 #include "util/last_error.h"

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* operation.h: what the steps of an operation have in common: what is there, what may be written. */
+#ifndef COLL_ENGINE_OPERATION_H
+#define COLL_ENGINE_OPERATION_H
+
+#include "coll/engine/team.h"
+
+/* What a step returns, or a negative errno: the operation has failed. */
+enum { STEP_DONE, STEP_WAITS };
+
+/* Loads `done` of the mates into the floor of the team. */
+static inline void team_refresh_floor(struct rteam *t)
+{
+    uint64_t floor = UINT64_MAX;
+
+    for (int i = 0; i < t->nmates; i++) {
+        const struct head *head = (const struct head *)(const void *)t->board_of[t->mates[i]];
+        /* acquire: pairs with the release of team_publish_done; the mate has ended its reads */
+        uint64_t done = atomic_load_explicit(&head->done, memory_order_acquire);
+
+        floor = done < floor ? done : floor;
+    }
+    if (t->nmates > 0 && floor > t->floor)
+        t->floor = floor;
+}
+
+/* Whether `from` is memory of rcoll_alloc, which all of the host can read. */
+static inline bool team_is_shared(const struct rteam *t, const char *from)
+{
+    const char *mem = t->heap + t->heap_bytes;
+
+    return from >= mem && from < mem + t->mem_bytes;
+}
+
+/* Of what is at an offset of a base, how many bytes are there. */
+static inline size_t operation_available(struct operation *o, uint32_t base, size_t at,
+                                         size_t bytes)
+{
+    uint64_t ready;
+
+    if (base < BASE_VIEWS || o->ready[base] == NULL)
+        return bytes;
+    /* acquire: pairs with the release of step_copy_into_heap; the bytes are visible */
+    ready = atomic_load_explicit(o->ready[base], memory_order_acquire);
+    if (ready <= at)
+        return 0;
+    return ready - at < bytes ? (size_t)(ready - at) : bytes;
+}
+
+#endif

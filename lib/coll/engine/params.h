@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* params.h: the parameters of an operation: checked, copied, compared, and as a request to lib/coll. */
+#ifndef COLL_ENGINE_PARAMS_H
+#define COLL_ENGINE_PARAMS_H
+
+#include "coll/engine/team.h"
+
+/* Checks parameters as far as this member sees them. 0, or -EINVAL or -ENOTSUP and a message. */
+int params_check(const struct rteam *t, const rcoll_params_t *p, struct error *err);
+/* The buffers alone: whether this member has those that it needs. */
+int params_check_buffers(const struct rteam *t, const rcoll_params_t *p, struct error *err);
+/* What lib/coll makes a plan of. Arrays are not copied. */
+struct coll_request params_request(const rcoll_params_t *p);
+/* What must be the same at all members, but for algorithm and parts. */
+uint32_t params_hash(const struct rteam *t, const rcoll_params_t *p);
+/* Whether two plans differ in buffers only. */
+bool params_equal(const struct rteam *t, const rcoll_params_t *a, const rcoll_params_t *b);
+/* Copies p, and its arrays into one allocation, *to->counts, offsets, ... point to; released by params_free. 0 or -ENOMEM. */
+int params_copy(const struct rteam *t, rcoll_params_t *to, const rcoll_params_t *p,
+                struct error *err);
+void params_free(rcoll_params_t *p);
+
+#endif
