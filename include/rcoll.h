@@ -7,7 +7,7 @@
  * rcoll_run() does all of that in one call. Within a host a message is one store into memory of the sender, which all
  * others read; between hosts it is a message of a pipe.
  *
- * All members of a team start the same operations in the same order; who waits for them, and when, is up to each. A team
+ * All members of a team start the same operations in the same order; when each waits for them is up to it. A team
  * belongs to one thread at a time, unless it was opened with RCOLL_THREADS. Different threads may use different teams at
  * the same time. rerror(NULL) explains a failure; rcoll(7) is the overview.
  */

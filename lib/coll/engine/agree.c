@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AGREE_YIELDS 1000 /* before the wait sleeps between its looks */
+#define AGREE_YIELDS 1000 /* before the wait sleeps between its attempts */
 #define AGREE_NAP_NS 50000
 
 enum agree_kind { AGREE_CONTRIBUTION, AGREE_ESTIMATE, AGREE_KINDS };
@@ -121,7 +121,7 @@ static int agree_open_pipe(const struct rteam *t, int member, bool out)
     return rpipe_open(out ? &p->out : &p->in, &cfg);
 }
 
-/* ---- who is dead ---- */
+/* ---- the dead ---- */
 
 /* What is on the board of a dead member can still be read. */
 static bool agree_is_gone(const struct rteam *t, int member)
@@ -289,7 +289,7 @@ static bool agree_round(struct rteam *t)
         agree_send(t, AGREE_ESTIMATE);
         return agree_has_sent(t, AGREE_ESTIMATE);
     }
-    gone = agree_is_gone(t, a->round); /* before the look: what it has published is there */
+    gone = agree_is_gone(t, a->round); /* first: what it has published is there */
     if (agree_has(t, a->round, AGREE_ESTIMATE, &flags, &dead)) {
         a->estimate = flags;
         memcpy(a->dead, dead, agree_dead_bytes(t->size));

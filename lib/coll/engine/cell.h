@@ -32,7 +32,7 @@
 
 struct cell {
     _Atomic uint64_t
-        number;     /* of the operation; 0: of none. Its low half is what sleepers sleep on */
+        number;     /* of the operation; 0: of none. Its low 32 bits are what sleepers sleep on */
     uint32_t check; /* what operation this is, and how long the message is */
     uint32_t zero;
     union {

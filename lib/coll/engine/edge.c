@@ -99,7 +99,7 @@ void edge_close_all(struct rteam *t)
 
 static int edge_failed(struct rteam *t, int member, int rc)
 {
-    /* a reader that is gone: the pipe cannot tell whether it has closed or died, but no member closes while another one sends */
+    /* a reader that is gone: it has closed or died, and no member closes while another one sends */
     return team_fail(t, rc == -EPIPE ? -ECONNRESET : rc, member, "%s", rpipe_error(NULL));
 }
 
@@ -132,7 +132,7 @@ int edge_send(struct rteam *t, struct operation *o, const struct step *s, uint32
 
 /*
  * A sender does not wait for operations of this member, so what it has sent for later ones must not keep out what this one needs:
- * beyond half of the pipe's memory early messages are copied.
+ * beyond 50 % of the pipe's memory early messages are copied.
  */
 static int edge_keep(const struct rteam *t, struct edge *edge, struct early early)
 {

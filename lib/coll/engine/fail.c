@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define FAIL_OTHERS_MS                                                                             \
-    100 /* the control network names who has died; a pipe reports only that it has failed */
+    100 /* the control network names the rank that has died; a pipe reports only that it has failed */
 
 int coll_fail(int code, const char *format, ...)
 {

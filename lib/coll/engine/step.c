@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* A message in the heap grows by so many bytes at a time: receivers read one piece while the next is copied. */
+/* A message in the heap grows by so many bytes at a time: receivers read a part while the next is copied. */
 #define STEP_PIECE 32768
 
 static struct cell *step_cell(struct cell *cells, const struct rteam *t, uint64_t number,
@@ -42,7 +42,7 @@ static void step_publish(const struct rteam *t, const struct operation *o, struc
     rboard_wake(t->board, &cell->number);
 }
 
-/* Copies what is there, piece by piece; the first one publishes the cell. */
+/* Copies what is there, STEP_PIECE bytes at a time; the first ones publish the cell. */
 static int step_copy_into_heap(const struct rteam *t, struct operation *o, const struct step *s,
                                uint32_t i, struct cell *cell)
 {
@@ -202,7 +202,7 @@ int step_try(struct rteam *t, struct rplan *plan, uint32_t i)
 
 static rboard_word_t step_low_half(const _Atomic uint64_t *word, uint64_t seen)
 {
-    /* the low half comes first on the machines that there are; x86-64 and aarch64 are little-endian */
+    /* the low 32 bits come first on the machines that there are; x86-64 and aarch64 are little-endian */
     return (rboard_word_t){(const void *)word, (uint32_t)seen};
 }
 

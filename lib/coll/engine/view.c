@@ -70,7 +70,7 @@ int rcoll_dealloc(rteam_t team, void *mem)
 
 /* ---- views ---- */
 
-/* Bytes [at, at + bytes) of the result: in a view, or where this member has computed them. False: they are not in one piece. */
+/* Bytes [at, at + bytes) of the result: in a view, or where this member has computed them. False: they are in several places. */
 static bool view_find_range(const struct rplan *plan, size_t at, size_t bytes, const void **found)
 {
     const struct program *p = plan->op.program;

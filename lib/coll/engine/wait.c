@@ -87,7 +87,7 @@ static void wait_yield_once(struct rteam *t)
         t->contended--;
 }
 
-/* Whether it is time to look at losses and the deadline. */
+/* Whether losses and the deadline are to be checked. */
 static bool wait_pause(struct rteam *t, struct team_waiter *w)
 {
     bool pipes = t->shape.hosts > 1;
