@@ -10,6 +10,8 @@ mpi_programs = \
 	test/mpi/mp_atomic \
 	test/mpi/mp_board \
 	test/mpi/mp_bootstrap \
+	test/mpi/mp_coll \
+	test/mpi/mp_coll_recovery \
 	test/mpi/mp_compose \
 	test/mpi/mp_compose_recovery \
 	test/mpi/mp_death_recovery \
@@ -113,6 +115,16 @@ mpi_tests = \
 	test/mpi/mp_bootstrap-3.mpi \
 	test/mpi/mp_bootstrap-5.mpi \
 	test/mpi/mp_bootstrap-8.mpi \
+	test/mpi/mp_coll-1.mpi \
+	test/mpi/mp_coll-2.mpi \
+	test/mpi/mp_coll-2-apart.mpi \
+	test/mpi/mp_coll-3.mpi \
+	test/mpi/mp_coll-3-apart.mpi \
+	test/mpi/mp_coll-4.mpi \
+	test/mpi/mp_coll-8.mpi \
+	test/mpi/mp_coll_recovery-3.mpi \
+	test/mpi/mp_coll_recovery-3-apart.mpi \
+	test/mpi/mp_coll_recovery-4.mpi \
 	test/mpi/mp_compose-2.mpi \
 	test/mpi/mp_compose-3.mpi \
 	test/mpi/mp_compose-3+ofi.mpi \
@@ -212,6 +224,8 @@ test_mpi_mp_am_recovery_LDADD = $(public)
 test_mpi_mp_atomic_LDADD = $(public)
 test_mpi_mp_death_recovery_LDADD = $(public)
 test_mpi_mp_board_LDADD = $(public)
+test_mpi_mp_coll_LDADD = $(public)
+test_mpi_mp_coll_recovery_LDADD = $(public)
 test_mpi_mp_event_LDADD = $(public)
 test_mpi_mp_events_LDADD = $(public)
 test_mpi_mp_graph_LDADD = $(public)

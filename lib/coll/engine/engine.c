@@ -234,8 +234,8 @@ bool engine_advance(struct rteam *t)
             engine_end_all(t);
             return true;
         }
-        if (rc == STEP_WAITS && plan->state == PLAN_QUEUED)
-            break; /* operations are activated in their order */
+        if (rc == STEP_WAITS && (plan->state == PLAN_QUEUED || !plan_is_last_part(plan)))
+            break; /* operations are activated in the order of their numbers: the ring relies on it */
     }
     return did;
 }

@@ -1,0 +1,605 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Collectives against one loop for each kind: random kinds, lengths, types, roots, blocks, in place; plans that overlap; teams that
+ * are split; views; the same bits by all algorithms; graphs; mistakes. The number is that of random cases.
+ */
+#include "test/lib/mp_check.h"
+
+#include <rcoll.h>
+#include <stdlib.h>
+
+#define MEMBERS_MOST 64
+
+/* ---- contents: each member can compute those of all ---- */
+
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 31) * UINT64_C(0x7fb5d329728ea185);
+    return x ^ x >> 29;
+}
+
+static uint64_t shared; /* the same sequence at all ranks */
+
+static uint32_t draw(uint32_t below)
+{
+    shared = shared * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(mix(shared) >> 33) % below;
+}
+
+/* Matrices of 2 x 2 modulo 2^64: their product is associative, and does not commute. */
+static void multiply(void *into, const void *from, size_t bytes, void *argument)
+{
+    (void)argument;
+    for (size_t at = 0; at < bytes; at += 32) {
+        uint64_t a[4], b[4], c[4];
+
+        memcpy(a, (char *)into + at, 32);
+        memcpy(b, (const char *)from + at, 32);
+        for (int i = 0; i < 4; i++)
+            c[i] = a[i / 2 * 2] * b[i % 2] + a[i / 2 * 2 + 1] * b[2 + i % 2];
+        memcpy((char *)into + at, c, 32);
+    }
+}
+
+enum operand { SUM_INT32, SUM_DOUBLE, MAX_UINT64, MIN_INDEX, MATRIX, BYTES, OPERANDS };
+
+static size_t element_bytes(enum operand o)
+{
+    static const size_t bytes[OPERANDS] = {4, 8, 8, 16, 32, 1};
+
+    return bytes[o];
+}
+
+static void set_operator(rcoll_params_t *p, enum operand o)
+{
+    static const rgroup_type_t type[] = {RGROUP_INT32, RGROUP_DOUBLE, RGROUP_UINT64,
+                                         RGROUP_INT64_INDEX};
+    static const rgroup_op_t op[] = {RGROUP_SUM, RGROUP_SUM, RGROUP_MAX, RGROUP_MIN};
+
+    if (o == MATRIX) {
+        p->function = multiply;
+        p->element = 32;
+    } else if (o == BYTES)
+        p->element = 0;
+    else {
+        p->type = type[o];
+        p->op = op[o];
+    }
+}
+
+/* Element i of what a member contributes to block `block` of a case. */
+static void fill_element(void *to, enum operand o, uint64_t round, int member, int block, size_t i)
+{
+    uint64_t x = mix(round * 1000003 + (uint64_t)member * 8191 + (uint64_t)block * 131 + i);
+    struct rgroup_int64_index pair = {(int64_t)(x % 5), member};
+    double number = (double)(x % 1000);
+    int32_t small = (int32_t)x;
+
+    switch (o) {
+    case SUM_INT32:
+        memcpy(to, &small, 4);
+        break;
+    case SUM_DOUBLE:
+        memcpy(to, &number, 8);
+        break;
+    case MAX_UINT64:
+        memcpy(to, &x, 8);
+        break;
+    case MIN_INDEX:
+        memcpy(to, &pair, 16);
+        break;
+    case MATRIX:
+        for (uint64_t k = 0; k < 4; k++) {
+            uint64_t y = mix(x + k);
+
+            memcpy((char *)to + 8 * k, &y, 8);
+        }
+        break;
+    default:
+        *(unsigned char *)to = (unsigned char)x;
+    }
+}
+
+static void fill(void *to, enum operand o, uint64_t round, int member, int block, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        fill_element((char *)to + i * element_bytes(o), o, round, member, block, i);
+}
+
+static void combine(void *into, const void *from, enum operand o, size_t count)
+{
+    rcoll_params_t p = {.kind = RCOLL_REDUCE};
+
+    set_operator(&p, o);
+    if (o == MATRIX)
+        multiply(into, from, count * 32, NULL);
+    else
+        CHECK_OK(NULL, rgroup_combine(into, from, count, p.type, p.op));
+}
+
+/* Members first to last - 1 of a block, in their order. */
+static void folded(void *into, enum operand o, uint64_t round, int first, int last, int block,
+                   size_t count)
+{
+    char *next = malloc(count * element_bytes(o) + 1);
+
+    fill(into, o, round, first, block, count);
+    for (int m = first + 1; m < last; m++) {
+        fill(next, o, round, m, block, count);
+        combine(into, next, o, count);
+    }
+    free(next);
+}
+
+/* ---- one case ---- */
+
+struct coll_case {
+    rcoll_params_t p;
+    enum operand o;
+    uint64_t round;
+    int n, me;
+    size_t counts[MEMBERS_MOST], offsets[MEMBERS_MOST], counts_in[MEMBERS_MOST],
+        offsets_in[MEMBERS_MOST];
+    size_t all, all_in; /* elements of the vector of blocks */
+    char *from, *into, *expected;
+    size_t from_bytes, into_bytes;
+    bool has_result;
+};
+
+static bool has_blocks(rcoll_kind_t kind)
+{
+    return kind == RCOLL_REDUCE_SCATTER || kind >= RCOLL_GATHER;
+}
+
+static size_t draw_count(enum operand o, bool blocks, bool slow)
+{
+    static const size_t bytes[] = {0, 1, 8, 40, 48, 49, 500, 4096, 65536, 1048584};
+    uint32_t kinds = slow ? 8 : blocks ? 9 : 10;
+    uint32_t which = draw(kinds);
+
+    if (which >= 8 && draw(4) != 0)
+        which = draw(8);
+    return (bytes[which] + element_bytes(o) - 1) / element_bytes(o);
+}
+
+/* Blocks of different lengths, some empty, with gaps between them. row: of an alltoall, whose blocks depend on sender and receiver. */
+static size_t draw_blocks(const struct coll_case *c, size_t *counts, size_t *offsets, bool gaps)
+{
+    size_t at = 0;
+
+    for (int i = 0; i < c->n; i++) {
+        offsets[i] = at;
+        at += counts[i] + (gaps ? (size_t)i % 3 : 0);
+    }
+    return at;
+}
+
+/* What member `from` sends to member `to` in an alltoall with counts. */
+static size_t pair_count(const struct coll_case *c, int from, int to)
+{
+    return mix(c->round * 77 + (uint64_t)from * 64 + (uint64_t)to) % (2 * c->p.count + 2);
+}
+
+static void set_blocks(struct coll_case *c, bool with_counts)
+{
+    bool gaps = draw(2) == 0;
+
+    for (int i = 0; i < c->n; i++) {
+        c->counts[i] = c->counts_in[i] = c->p.count;
+        if (with_counts && c->p.kind == RCOLL_ALLTOALL) {
+            c->counts[i] = pair_count(c, c->me, i);
+            c->counts_in[i] = pair_count(c, i, c->me);
+        } else if (with_counts)
+            c->counts[i] = pair_count(c, 0, i);
+    }
+    c->all = draw_blocks(c, c->counts, c->offsets, with_counts && gaps);
+    c->all_in = draw_blocks(c, c->counts_in, c->offsets_in, with_counts && gaps);
+    if (!with_counts)
+        return;
+    c->p.counts = c->counts;
+    c->p.offsets = c->offsets;
+    if (c->p.kind == RCOLL_ALLTOALL) {
+        c->p.counts_in = c->counts_in;
+        c->p.offsets_in = c->offsets_in;
+    }
+}
+
+static void put_block(const struct coll_case *c, char *to, const size_t *offsets, int block,
+                      int member, int of, size_t count)
+{
+    fill(to + offsets[block] * element_bytes(c->o), c->o, c->round, member, of, count);
+}
+
+static void set_contribution(struct coll_case *c)
+{
+    rcoll_kind_t kind = c->p.kind;
+
+    if (kind == RCOLL_REDUCE_SCATTER || kind == RCOLL_SCATTER || kind == RCOLL_ALLTOALL)
+        for (int i = 0; i < c->n; i++)
+            put_block(c, c->from, c->offsets, i, c->me, i, c->counts[i]);
+    else
+        fill(c->from, c->o, c->round, c->me, kind >= RCOLL_GATHER ? c->me : 0,
+             kind >= RCOLL_GATHER ? c->counts[c->me] : c->p.count);
+}
+
+static void set_expected(struct coll_case *c)
+{
+    rcoll_kind_t kind = c->p.kind;
+    bool root = c->me == c->p.root;
+
+    c->has_result = true;
+    if (kind == RCOLL_BCAST) {
+        fill(c->expected, c->o, c->round, c->p.root, 0, c->p.count);
+        c->has_result = !root;
+    } else if (kind == RCOLL_REDUCE || kind == RCOLL_ALLREDUCE) {
+        folded(c->expected, c->o, c->round, 0, c->n, 0, c->p.count);
+        c->has_result = kind == RCOLL_ALLREDUCE || root;
+    } else if (kind == RCOLL_SCAN || kind == RCOLL_EXSCAN) {
+        c->has_result = kind == RCOLL_SCAN || c->me > 0;
+        if (c->has_result)
+            folded(c->expected, c->o, c->round, 0, c->me + (kind == RCOLL_SCAN), 0, c->p.count);
+    } else if (kind == RCOLL_REDUCE_SCATTER) {
+        folded(c->expected, c->o, c->round, 0, c->n, c->me, c->counts[c->me]);
+    } else if (kind == RCOLL_SCATTER) {
+        fill(c->expected, c->o, c->round, c->p.root, c->me, c->counts[c->me]);
+    } else {
+        c->has_result = kind != RCOLL_GATHER || root;
+        for (int i = 0; i < c->n; i++)
+            if (kind == RCOLL_ALLTOALL)
+                put_block(c, c->expected, c->offsets_in, i, i, c->me, c->counts_in[i]);
+            else
+                put_block(c, c->expected, c->offsets, i, i, i, c->counts[i]);
+    }
+}
+
+/* Compares what belongs to the result: gaps between blocks are as they were. */
+static void compare(const struct coll_case *c)
+{
+    size_t e = element_bytes(c->o);
+    rcoll_kind_t kind = c->p.kind;
+
+    if (!c->has_result)
+        return;
+    if (kind == RCOLL_GATHER || kind == RCOLL_ALLGATHER || kind == RCOLL_ALLTOALL)
+        for (int i = 0; i < c->n; i++) {
+            const size_t *counts = kind == RCOLL_ALLTOALL ? c->counts_in : c->counts;
+            const size_t *offsets = kind == RCOLL_ALLTOALL ? c->offsets_in : c->offsets;
+
+            CHECK(NULL, memcmp(c->into + offsets[i] * e, c->expected + offsets[i] * e,
+                               counts[i] * e) == 0);
+        }
+    else
+        CHECK(NULL, memcmp(c->into, c->expected,
+                           (has_blocks(kind) ? c->counts[c->me] : c->p.count) * e) == 0);
+}
+
+/* In place: what is contributed is where the result goes. */
+static void move_in_place(struct coll_case *c)
+{
+    size_t e = element_bytes(c->o), own = c->offsets[c->me] * e;
+    rcoll_kind_t kind = c->p.kind;
+    bool root = c->me == c->p.root;
+
+    c->p.flags |= RCOLL_IN_PLACE;
+    if (kind == RCOLL_GATHER || kind == RCOLL_ALLGATHER) {
+        if (kind == RCOLL_ALLGATHER || root)
+            memcpy(c->into + own, c->from, c->counts[c->me] * e);
+    } else if (kind == RCOLL_ALLREDUCE || kind == RCOLL_SCAN || kind == RCOLL_EXSCAN ||
+               kind == RCOLL_REDUCE_SCATTER || (kind == RCOLL_REDUCE && root))
+        memcpy(c->into, c->from, c->from_bytes);
+    else if (kind == RCOLL_SCATTER && root)
+        c->has_result = false;
+}
+
+static void case_make(struct coll_case *c, rteam_t team, uint64_t round, bool slow)
+{
+    bool counts;
+
+    *c = (struct coll_case){.round = round, .n = rcoll_size(team), .me = rcoll_rank(team)};
+    c->p.kind = (rcoll_kind_t)draw(11);
+    c->o =
+        c->p.kind >= RCOLL_REDUCE && c->p.kind <= RCOLL_EXSCAN ? (enum operand)draw(BYTES) : BYTES;
+    set_operator(&c->p, c->o);
+    c->p.count = c->p.kind == RCOLL_BARRIER ? 0 : draw_count(c->o, has_blocks(c->p.kind), slow);
+    if (c->p.kind == RCOLL_BCAST || c->p.kind == RCOLL_REDUCE || c->p.kind == RCOLL_GATHER ||
+        c->p.kind == RCOLL_SCATTER)
+        c->p.root = (int)draw((uint32_t)c->n);
+    counts = has_blocks(c->p.kind) && draw(2) == 0;
+    set_blocks(c, counts);
+    if (draw(4) == 0)
+        c->p.flags |= RCOLL_ORDERED;
+    c->from_bytes = c->into_bytes =
+        (has_blocks(c->p.kind) ? c->all : c->p.count) * element_bytes(c->o);
+    if (c->p.kind == RCOLL_ALLTOALL)
+        c->into_bytes = c->all_in * element_bytes(c->o);
+    c->from = calloc(1, c->from_bytes + 1);
+    c->into = calloc(1, c->into_bytes + c->from_bytes + 1);
+    c->expected = calloc(1, c->into_bytes + c->from_bytes + 1);
+    CHECK(NULL, c->from != NULL && c->into != NULL && c->expected != NULL);
+    set_contribution(c);
+    set_expected(c);
+    c->p.from = c->from;
+    c->p.into = c->into;
+    if (c->p.kind != RCOLL_BCAST && c->p.kind != RCOLL_ALLTOALL && c->p.kind != RCOLL_BARRIER &&
+        draw(3) == 0)
+        move_in_place(c);
+}
+
+static void case_free(struct coll_case *c)
+{
+    free(c->from);
+    free(c->into);
+    free(c->expected);
+}
+
+static void random_cases(rteam_t team, uint64_t cases, bool slow)
+{
+    for (uint64_t i = 0; i < cases; i++) {
+        struct coll_case c;
+
+        case_make(&c, team, i, slow);
+        if (mix(i + (uint64_t)mp_rank) % 64 == 0)
+            compute_us(200);
+        CHECK_OK(NULL, rcoll_run(team, &c.p));
+        compare(&c);
+        case_free(&c);
+    }
+}
+
+/* ---- several at a time ---- */
+
+#define PLANS 12
+
+static void overlapping(rteam_t team, uint64_t rounds, bool slow)
+{
+    for (uint64_t i = 0; i < rounds; i++) {
+        struct coll_case c[PLANS];
+        rplan_t plan[PLANS];
+        int which, left = PLANS;
+
+        for (int k = 0; k < PLANS; k++) {
+            case_make(&c[k], team, 1000 * i + (uint64_t)k, slow);
+            c[k].p.flags &= ~RCOLL_IN_PLACE; /* started twice */
+            set_expected(&c[k]);
+            CHECK_OK(NULL, rcoll_plan(&plan[k], team, &c[k].p));
+        }
+        for (int again = 0; again < 2; again++) {
+            for (int k = 0; k < PLANS; k++)
+                CHECK_OK(NULL, rcoll_start(plan[k]));
+            for (int k = 0; k < 3; k++)
+                (void)rcoll_test(plan[(k * 5 + mp_rank) % PLANS]);
+            if (again == 0)
+                for (int k = PLANS - 1; k >= 0; k--)
+                    CHECK_OK(NULL, rcoll_wait(plan[k]));
+        }
+        while (left > 0) {
+            int rc = rcoll_wait_any(plan, PLANS, &which, R_FOREVER);
+
+            if (rc == -ENOENT)
+                break; /* the others were over before they were waited for */
+            CHECK(NULL, rc == R_SUCCESS);
+            CHECK_OK(NULL, rcoll_test(plan[which]));
+            left--;
+        }
+        for (int k = 0; k < PLANS; k++) {
+            CHECK_OK(NULL, rcoll_wait(plan[k]));
+            compare(&c[k]);
+            CHECK_OK(NULL, rcoll_free(plan[k]));
+            case_free(&c[k]);
+        }
+    }
+}
+
+/* ---- views ---- */
+
+static void views(rteam_t team, size_t count)
+{
+    int n = rcoll_size(team), me = rcoll_rank(team);
+    double *own = rcoll_alloc(team, count * sizeof(*own));
+    rcoll_params_t gather = {.kind = RCOLL_ALLGATHER,
+                             .flags = RCOLL_VIEWS,
+                             .from = own,
+                             .count = count,
+                             .element = sizeof(double)};
+    rcoll_params_t sum = {.kind = RCOLL_ALLREDUCE,
+                          .flags = RCOLL_VIEWS,
+                          .from = own,
+                          .count = count,
+                          .type = RGROUP_DOUBLE,
+                          .op = RGROUP_SUM};
+    rplan_t plan[2];
+
+    CHECK(NULL, own != NULL);
+    CHECK_OK(NULL, rcoll_plan(&plan[0], team, &gather));
+    CHECK_OK(NULL, rcoll_plan(&plan[1], team, &sum));
+    for (int round = 0; round < 20; round++) {
+        const void *at;
+        size_t bytes, seen = 0;
+
+        for (size_t i = 0; i < count; i++)
+            own[i] = me + (double)i + round;
+        CHECK_OK(NULL, rcoll_start(plan[0]));
+        CHECK_OK(NULL, rcoll_start(plan[1]));
+        CHECK_OK(NULL, rcoll_wait(plan[1]));
+        CHECK_OK(NULL, rcoll_wait(plan[0]));
+        for (int m = 0; m < n; m++) {
+            CHECK_OK(NULL, rcoll_view(plan[0], m, &at, &bytes));
+            CHECK(NULL, bytes == count * sizeof(*own));
+            for (size_t i = 0; i < count; i++)
+                CHECK(NULL, ((const double *)at)[i] == m + (double)i + round);
+        }
+        for (int part = 0; rcoll_view(plan[1], part, &at, &bytes) == R_SUCCESS; part++)
+            for (size_t i = 0; i < bytes / sizeof(double); i++, seen++)
+                CHECK(NULL,
+                      ((const double *)at)[i] == n * ((double)seen + round) + n * (n - 1) / 2.0);
+        CHECK(NULL, seen == count);
+        CHECK_OK(NULL, rcoll_release(plan[0]));
+        CHECK_OK(NULL, rcoll_release(plan[1]));
+        CHECK_OK(NULL, rcoll_settled(plan[1], 0));
+    }
+    CHECK_OK(NULL, rcoll_free(plan[0]));
+    CHECK_OK(NULL, rcoll_free(plan[1]));
+    CHECK_OK(NULL, rcoll_dealloc(team, own));
+}
+
+/* ---- bits ---- */
+
+static void same_bits(rteam_t team)
+{
+    static const char *const algorithm[] = {"tree:2",       "flat", "shares", "exchange",
+                                            "rabenseifner", "ring", "tree:4"};
+    double mine[100], first[100], sum[100];
+    int done = 0;
+
+    for (int i = 0; i < 100; i++)
+        mine[i] = 1.0 / (1 + (double)(mix((uint64_t)(mp_rank * 100 + i)) % 100000));
+    for (size_t a = 0; a < sizeof(algorithm) / sizeof(*algorithm); a++) {
+        rcoll_params_t p = {.kind = RCOLL_ALLREDUCE,
+                            .flags = RCOLL_ORDERED,
+                            .from = mine,
+                            .into = sum,
+                            .count = 100,
+                            .type = RGROUP_DOUBLE,
+                            .op = RGROUP_SUM,
+                            .algorithm = algorithm[a]};
+        int rc = rcoll_run(team, &p);
+
+        if (rc == -ENOTSUP)
+            continue;
+        CHECK(NULL, rc == R_SUCCESS);
+        if (done++ == 0)
+            memcpy(first, sum, sizeof(sum));
+        CHECK(NULL, memcmp(first, sum, sizeof(sum)) == 0);
+    }
+    CHECK(NULL, done >= 3);
+}
+
+/* ---- teams ---- */
+
+static void teams(rteam_t all)
+{
+    int n = rcoll_size(all), me = rcoll_rank(all), ranks[MEMBERS_MOST], sum = 0, one = 1;
+    rteam_t half, reversed, none;
+
+    CHECK_OK(NULL, rcoll_split(&half, all, me % 2, -me));
+    CHECK(NULL, rcoll_size(half) == (n + 1 - me % 2) / 2);
+    CHECK(NULL, rcoll_peer(half, 0) == (n - 1) - (n - 1 - me) % 2); /* the last of this parity */
+    CHECK_OK(NULL, rcoll_allreduce(half, &one, &sum, 1, RGROUP_INT32, RGROUP_SUM));
+    CHECK(NULL, sum == rcoll_size(half));
+    CHECK_OK(NULL, rcoll_split(&none, all, me == 0 ? 0 : -1, 0));
+    CHECK(NULL, (none != NULL) == (me == 0));
+    if (none != NULL)
+        CHECK_OK(NULL, rcoll_close(none));
+    for (int i = 0; i < n; i++)
+        ranks[i] = n - 1 - i;
+    CHECK_OK(NULL, rcoll_team(&reversed, NULL, ranks, n));
+    CHECK(NULL, rcoll_rank(reversed) == n - 1 - mp_rank);
+    random_cases(reversed, 20, true);
+    CHECK_OK(NULL, rcoll_barrier(all));
+    CHECK_OK(NULL, rcoll_close(reversed));
+    random_cases(half, 10, true);
+    CHECK_OK(NULL, rcoll_close(half));
+}
+
+/* ---- a graph: what a member has goes around, and is added up ---- */
+
+static void ring(rteam_t team)
+{
+    int n = rcoll_size(team), me = rcoll_rank(team), right = (me + 1) % n, last = -1;
+    double mine = me + 1, sum = 0;
+    rcoll_ref_t into = {.base = RCOLL_INTO}, from = {.base = RCOLL_FROM};
+    rgraph_t graph;
+    rplan_t plan;
+
+    CHECK_OK(NULL, rcoll_graph(&graph, team, 64));
+    last = rcoll_graph_copy(graph, into, from, sizeof(double));
+    CHECK(NULL, last >= 0);
+    for (int i = 1; i < n; i++) {
+        int send = rcoll_graph_send(graph, &right, 1, (uint32_t)i, from, sizeof(double));
+        int got = rcoll_graph_recv(graph, (me + n - 1) % n, (uint32_t)i, sizeof(double)), fold;
+
+        CHECK(NULL, send >= 0 && got >= 0);
+        from = (rcoll_ref_t){.base = got};
+        fold = rcoll_graph_fold(graph, into, from, 1, RGROUP_DOUBLE, RGROUP_SUM);
+        CHECK(NULL, fold >= 0);
+        CHECK_OK(NULL, rcoll_graph_after(graph, fold, last));
+        last = fold;
+    }
+    CHECK_OK(NULL, rcoll_graph_plan(&plan, graph, &mine, sizeof(mine), &sum, sizeof(sum)));
+    for (int round = 0; round < 100; round++) {
+        CHECK_OK(NULL, rcoll_start(plan));
+        CHECK_OK(NULL, rcoll_wait(plan));
+        CHECK(NULL, sum == n * (n + 1) / 2.0);
+    }
+    CHECK_OK(NULL, rcoll_free(plan));
+}
+
+/* ---- mistakes ---- */
+
+static void mistakes(rteam_t team)
+{
+    int n = rcoll_size(team), twice[2] = {0, 0}, rc, member = -1;
+    rcoll_params_t wrong = {.kind = RCOLL_BCAST, .root = n, .count = 1};
+    double x = 1, y[2];
+    rteam_t bad;
+    rplan_t plan;
+
+    CHECK_RC(-EINVAL, NULL, rcoll_run(team, &wrong));
+    CHECK_ERROR(NULL, "root is");
+    CHECK_RC(-EINVAL, NULL, rcoll_team(&bad, NULL, twice, 2));
+    CHECK_RC(-EINVAL, NULL, rcoll_allreduce(team, &x, y, 1, RGROUP_DOUBLE, RGROUP_BAND));
+    wrong = (rcoll_params_t){.kind = RCOLL_BARRIER};
+    CHECK_OK(NULL, rcoll_plan(&plan, team, &wrong));
+    CHECK_OK(NULL, network_barrier());
+    if (mp_rank == 0 && n > 1) {
+        CHECK_OK(NULL, rcoll_start(plan));
+        CHECK_RC(-EBUSY, NULL, rcoll_start(plan));
+        CHECK_OK(NULL, rcoll_set_timeout(team, 50));
+        CHECK_RC(-ETIMEDOUT, NULL, rcoll_wait(plan));
+        CHECK_ERROR(NULL, "has not come");
+        CHECK_OK(NULL, rcoll_set_timeout(team, 60000));
+    }
+    CHECK_OK(NULL, network_barrier());
+    if (mp_rank != 0 || n == 1)
+        CHECK_OK(NULL, rcoll_start(plan));
+    CHECK_OK(NULL, rcoll_wait(plan));
+    CHECK_OK(NULL, rcoll_free(plan));
+    if (n == 1)
+        return;
+    CHECK_OK(NULL, rcoll_team(&bad, NULL, NULL,
+                              n)); /* one member has another length: all fail, and none hangs */
+    rc = rcoll_allreduce(bad, y, y, mp_rank == n - 1 ? 2 : 1, RGROUP_DOUBLE, RGROUP_SUM);
+    if (rc == R_SUCCESS)
+        rc = rcoll_barrier(bad);
+    CHECK(NULL, rc == -EPROTO);
+    CHECK(NULL, rcoll_lost(bad, &member) == -EPROTO && member >= 0);
+    CHECK_RC(-EPROTO, NULL, rcoll_barrier(bad));
+    CHECK_OK(NULL, rcoll_close(bad));
+}
+
+int main(int argc, char **argv)
+{
+    rcoll_team_config_t cfg = {.mem_bytes = 1 << 20, .depth = 8};
+    bool apart = mp_asked(argc, argv, "-apart");
+    uint64_t cases;
+    rteam_t team;
+
+    if (apart)
+        setenv("RPIPE_CONTROL", "tcp", 1);
+    mp_begin(argc, argv, 1);
+    shared = mp_seed;
+    cases = (uint64_t)mp_number(argc, argv, apart ? 100 : 1500);
+    CHECK_OK(NULL, rcoll_team(&team, &cfg, NULL, mp_ranks));
+    random_cases(team, cases, apart);
+    overlapping(team, cases / 50, apart);
+    views(team, 3);
+    views(team, 5000);
+    same_bits(team);
+    teams(team);
+    ring(team);
+    mistakes(team);
+    for (int i = 0; i < 1000; i++)
+        CHECK_OK(NULL, rcoll_barrier(team));
+    CHECK_OK(NULL, rcoll_close(team));
+    return mp_end();
+}

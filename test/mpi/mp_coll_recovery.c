@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Members of a team die in the middle of its operations, one after the other: each time all that live get the code and the member,
+ * agree on flags and on the dead, and go on as a smaller team, until one is left. -apart: each rank is a host of its own.
+ */
+#include "test/lib/mp_check.h"
+
+#include <rcoll.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#define STEPS 100000
+
+/* A loop of operations in which the victim dies: how it ends for the others. */
+static int until_death(rteam_t team, int victim, int step)
+{
+    double values[300], sums[300];
+    int n = rcoll_size(team), rc = 0;
+
+    for (int i = 0; i < 300; i++)
+        values[i] = i + rcoll_rank(team);
+    for (int i = 0; i < STEPS && rc == 0; i++) {
+        size_t count = i % 3 == 0 ? 1 : i % 3 == 1 ? 300 : 6;
+
+        if (i == step && rcoll_rank(team) == victim)
+            raise(SIGKILL);
+        rc = i % 4 == 3 ? rcoll_bcast(team, sums, 2000, i % n)
+                        : rcoll_allreduce(team, values, sums, count, RGROUP_DOUBLE, RGROUP_SUM);
+        if (rc == 0 && i % 4 != 3)
+            CHECK(NULL, sums[count - 1] == n * (double)(count - 1) + n * (n - 1) / 2.0);
+    }
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t state = 0;
+    rteam_t team, living;
+
+    if (mp_asked(argc, argv, "-apart"))
+        setenv("RPIPE_CONTROL", "tcp", 1);
+    mp_begin(argc, argv, 2);
+    CHECK_OK(NULL, rcoll_team(&team, NULL, NULL, mp_ranks));
+    while (rcoll_size(team) > 1) {
+        int n = rcoll_size(team), victim = (int)(mp_draw(&state) % (uint64_t)n);
+        int step = (int)(mp_draw(&state) % 500), member = -1, dead[8] = {-1};
+        uint64_t flags = ~(UINT64_C(1) << rcoll_rank(team));
+
+        CHECK_RC(-ECONNRESET, NULL, until_death(team, victim, step));
+        CHECK_ERROR(NULL, "has died");
+        CHECK(NULL, rcoll_lost(team, &member) == -ECONNRESET && member == victim);
+        CHECK_RC(-ECONNRESET, NULL, rcoll_barrier(team));
+        CHECK(NULL, rcoll_agree(team, &flags, dead, 8) == 1 && dead[0] == victim);
+        CHECK(NULL, flags == (~(UINT64_C(0)) << n | UINT64_C(1) << victim));
+        CHECK_OK(NULL, rcoll_shrink(&living, team));
+        CHECK(NULL, rcoll_size(living) == n - 1);
+        CHECK_OK(NULL, rcoll_close(team));
+        team = living;
+    }
+    CHECK_OK(NULL, rcoll_close(team));
+    return mp_end();
+}
