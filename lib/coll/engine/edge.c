@@ -97,10 +97,12 @@ void edge_close_all(struct rteam *t)
 
 /* ---- messages ---- */
 
+/* The other end is gone: it has died, or its team has failed and is closed. What has happened is reported by the board, soon. */
 static int edge_failed(struct rteam *t, int member, int rc)
 {
-    /* a reader that is gone: it has closed or died, and no member closes while another one sends */
-    return team_fail(t, rc == -EPIPE ? -ECONNRESET : rc, member, "%s", rpipe_error(NULL));
+    bool gone = rc == -EPIPE || rc == R_EOF;
+
+    return team_fail(t, gone ? -ECONNRESET : rc, member, "%s", rpipe_error(NULL));
 }
 
 /* progress: the message, while it is allocated and not written. */
