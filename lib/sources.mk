@@ -534,6 +534,8 @@ lib_btl_tcp_la_SOURCES = \
 	lib/btl/tcp/gather.h \
 	lib/btl/tcp/greeting.c \
 	lib/btl/tcp/greeting.h \
+	lib/btl/tcp/held.c \
+	lib/btl/tcp/held.h \
 	lib/btl/tcp/listener.c \
 	lib/btl/tcp/listener.h \
 	lib/btl/tcp/progress.c \

@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -786,6 +787,114 @@ static void test_a_failed_end_does_not_dial_again(void **state)
     close(listener);
 }
 
+/* ---- bytes that are left in the socket for a while (held.c) ---- */
+
+/* Bytes that the socket of the connection has, processed or not. */
+static int unread(const struct peer *p)
+{
+    int bytes = -1;
+
+    assert_int_equal(ioctl(p->connection->fd, FIONREAD, &bytes), 0);
+    return bytes;
+}
+
+/* The peer writes a slot, and the connection reads it. */
+static void slot_arrives(struct peer *p, uint64_t number)
+{
+    struct tcp_slot_frame frame = {.head = head(TCP_SLOT, TCP_SLOT_BYTES, &p->heap, 0)};
+    const uint64_t *last = (const uint64_t *)p->heap.base + 7;
+
+    frame.word[7] = number;
+    say(p->fd, &frame, sizeof(frame));
+    while (__atomic_load_n(last, __ATOMIC_ACQUIRE) != number)
+        assert_int_equal(OPS->progress(p->connection), 0);
+}
+
+/* False: this kernel cannot do it. */
+static bool held_up(struct peer *p)
+{
+    peer_up(p);
+    slot_arrives(p, UINT64_MAX); /* is taken: whether it would be short was not known */
+    assert_int_equal(unread(p), 0);
+    return p->connection->held.possible;
+}
+
+static void test_short_messages_are_acknowledged_later(void **state)
+{
+    enum { SLOT = sizeof(struct tcp_slot_frame) };
+    const int64_t deadline = clock_now() + PATIENCE;
+    uint8_t put[sizeof(struct tcp_head) + 2048] = {0};
+    struct tcp_head h;
+    struct peer p;
+
+    (void)state;
+    if (!held_up(&p)) {
+        peer_down(&p);
+        skip();
+    }
+    for (int i = 1; i < 5; i++) {
+        slot_arrives(&p, (uint64_t)i);
+        assert_int_equal(unread(&p), i * SLOT);
+    }
+    for (int i = 0; i < 100; i++) /* nothing else comes */
+        assert_int_equal(OPS->progress(p.connection), 0);
+    assert_int_equal(unread(&p), 0);
+    for (int i = 0; i < 100; i++) {
+        slot_arrives(&p, 1000 + (uint64_t)i);
+        assert_true(unread(&p) <= 8 * SLOT);
+    }
+    slot_arrives(&p, 2000);
+    assert_true(unread(&p) > 0);
+    h = head(TCP_PUT, 2048, &p.heap, 64);
+    memcpy(put, &h, sizeof(h));
+    say(p.fd, put, sizeof(put)); /* a longer message */
+    while (((uint8_t *)p.heap.base)[64 + 2047] != 0)
+        assert_int_equal(OPS->progress(p.connection), 0);
+    assert_int_equal(unread(&p), 0);
+    slot_arrives(&p, 3000); /* taken, behind a long one */
+    slot_arrives(&p, 3001);
+    assert_int_equal(unread(&p), SLOT);
+    while (unread(&p) > 0) { /* no further call: the service thread */
+        turn();
+        assert_true(p.connection->held.pending <= 1); /* by its first read that finds nothing */
+        assert_true(clock_now() < deadline);
+    }
+    peer_down(&p);
+}
+
+/* A close with bytes in its socket would reset the connection, and what was written would be lost. */
+static void test_a_close_with_held_bytes_loses_nothing(void **state)
+{
+    enum { LARGE = 32 << 10 };
+    struct btl_memory near = {0};
+    struct btl_remote remote = {.bytes = LARGE, .mapping = btl};
+    struct btl_transfer t = {&remote, 0, &near, 0, LARGE};
+    struct error err = {""};
+    struct tcp_head h;
+    char byte;
+    struct peer p;
+
+    (void)state;
+    assert_int_equal(OPS->alloc(btl, PEER, LARGE, BTL_LOCAL, false, &near, &err), 0);
+    if (held_up(&p)) {
+        slot_arrives(&p, 1);
+        assert_true(unread(&p) > 0);
+    }
+    assert_int_equal(OPS->write(p.connection, &t, NULL), 0);
+    OPS->connection_close(p.connection);
+    assert_true(hear(p.fd, &h, sizeof(h)));
+    assert_int_equal(tcp_head_code(&h), TCP_PUT);
+    for (int i = 0; i < LARGE; i++)
+        assert_int_equal(recv(p.fd, &byte, 1, 0), 1);
+    assert_int_equal(recv(p.fd, &byte, 1, 0), 0); /* the end, not a reset */
+    close(p.fd);
+    OPS->free(btl, &p.heap);
+    OPS->free(btl, &p.source);
+    OPS->free(btl, &p.cells);
+    OPS->free(btl, &p.foreign);
+    OPS->free(btl, &near);
+}
+
 /* ---- threads and processes ---- */
 
 /* Writes of a stream share calls of the socket; the last ones leave without a further call on their connection. */
@@ -998,6 +1107,8 @@ int main(void)
         TEST(test_the_deadline_of_coming_up),
         TEST(test_idle_connections_are_probed),
         TEST(test_a_failed_end_does_not_dial_again),
+        TEST(test_short_messages_are_acknowledged_later),
+        TEST(test_a_close_with_held_bytes_loses_nothing),
         TEST(test_a_stream_is_sent_together),
         TEST(test_a_stream_of_writes_lets_answers_through),
         TEST(test_flush_ends_though_writes_go_on),

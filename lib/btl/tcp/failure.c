@@ -4,6 +4,7 @@
  */
 #include "btl/tcp/failure.h"
 
+#include "btl/tcp/held.h"
 #include "btl/tcp/request.h"
 
 #include "util/fork_fds.h"
@@ -16,6 +17,7 @@ void tcp_disconnect(struct btl_connection *c)
 {
     if (c->fd < 0)
         return;
+    (void)held_take(c); /* a socket that is closed with bytes resets what is still to be sent */
     /* explicitly: a child of a fork may still have the socket, and epoll would report it */
     (void)epoll_ctl(c->btl->epoll, EPOLL_CTL_DEL, c->fd, NULL);
     fork_fds_close(c->fd);
@@ -24,6 +26,7 @@ void tcp_disconnect(struct btl_connection *c)
     c->queue.sent = c->queue.added;
     c->queue.blocked = false;
     c->body.rest = 0;
+    c->held = (struct tcp_held){.possible = false};
     c->part_bytes = 0;
 }
 

@@ -5,6 +5,7 @@
 #include "btl/tcp/greeting.h"
 
 #include "btl/tcp/failure.h"
+#include "btl/tcp/held.h"
 #include "btl/tcp/queue.h"
 
 #include "util/clock.h"
@@ -93,6 +94,7 @@ void greeting_refuse(int fd)
 
 static void greeting_up(struct btl_connection *c)
 {
+    held_begin(c);
     c->stage = TCP_UP;
     /* relaxed: a thread that transfers takes the lock */
     atomic_store_explicit(&c->up, true, memory_order_relaxed);

@@ -3,7 +3,8 @@
  * progress.c: see progress.h.
  *
  * A thread that waits for one connection reads its socket, without waiting; every OTHERS_NS it asks
- * epoll for the other connections, which the service thread leaves to it. When no thread of the
+ * epoll for the other connections, which the service thread leaves to it; while short messages keep
+ * coming, which would wait for that, every OTHERS_BUSY_NS. When no thread of the
  * user drives, the service thread does: it sleeps until epoll has an event. It leaves the
  * connections to a thread of the user that has driven within the last millisecond, since a thread
  * that is woken by each packet takes time from one that polls; it then polls again a millisecond
@@ -17,6 +18,7 @@
 #include "btl/tcp/failure.h"
 #include "btl/tcp/gather.h"
 #include "btl/tcp/greeting.h"
+#include "btl/tcp/held.h"
 #include "btl/tcp/listener.h"
 #include "btl/tcp/receive.h"
 
@@ -29,6 +31,7 @@
 #define EVENTS 32
 #define ROUNDS 16 /* of the service thread, before it asks for the time again */
 #define OTHERS_NS 20000
+#define OTHERS_BUSY_NS 60000
 #define SLOTS_MOST 64u
 #define QUIET_NS NS_PER_MS
 #define QUIET_US 1000
@@ -36,21 +39,21 @@
 
 /* ---- one connection ---- */
 
-/* Lock held. */
-static void progress_drive(struct btl_connection *c, uint32_t events)
+/* Lock held. Whether a short message has been read, or several. */
+static bool progress_drive(struct btl_connection *c, uint32_t events)
 {
     c->slots = 0;
     if (c->fd < 0)
-        return;
+        return false;
     if (c->stage == TCP_DIALING) {
         if ((events & ~(uint32_t)EPOLLIN) != 0)
             greeting_dialed(c);
-        return;
+        return false;
     }
-    receive_drive(c);
+    return receive_drive(c) && c->held.last_short;
 }
 
-static void progress_event(struct btl *btl, const struct epoll_event *event)
+static void progress_event(struct btl *btl, const struct epoll_event *event, bool by_service)
 {
     struct btl_connection *c;
     struct tcp_arrival *arrival;
@@ -59,7 +62,9 @@ static void progress_event(struct btl *btl, const struct epoll_event *event)
     c = hash_get(&btl->connections, event->data.u64);
     if (c != NULL && pthread_mutex_trylock(&c->lock) == 0) {
         pthread_mutex_unlock(&btl->lock);
-        progress_drive(c, event->events);
+        (void)progress_drive(c, event->events);
+        if (by_service && c->fd >= 0 && held_take(c) != 0)
+            (void)tcp_fail(c, -EIO, "the socket has lost what it had");
         pthread_mutex_unlock(&c->lock);
         return;
     }
@@ -72,14 +77,17 @@ static void progress_event(struct btl *btl, const struct epoll_event *event)
     pthread_mutex_unlock(&btl->lock);
 }
 
-/* Handles what epoll reports at the moment. False: nothing. */
-static bool progress_pass(struct btl *btl)
+/*
+ * Handles what epoll reports at the moment; the service thread leaves nothing in the sockets that
+ * epoll would report again. False: nothing.
+ */
+static bool progress_pass(struct btl *btl, bool by_service)
 {
     struct epoll_event event[EVENTS];
     int n = epoll_wait(btl->epoll, event, EVENTS, 0);
 
     for (int i = 0; i < n; i++)
-        progress_event(btl, &event[i]);
+        progress_event(btl, &event[i], by_service);
     return n > 0;
 }
 
@@ -88,13 +96,14 @@ static bool progress_pass(struct btl *btl)
 /* Asks epoll, if no thread has done so for a while, or `now` is 0. */
 static void progress_others(struct btl *btl, int64_t now)
 {
-    const int64_t last = atomic_load_explicit(&btl->passed_at, memory_order_relaxed);
+    const int64_t last = atomic_load_explicit(&btl->passed_at, memory_order_relaxed),
+                  read = atomic_load_explicit(&btl->read_at, memory_order_relaxed);
 
-    if (now != 0 && now - last < OTHERS_NS)
+    if (now != 0 && now - last < (now - read < OTHERS_NS ? OTHERS_BUSY_NS : OTHERS_NS))
         return;
     if (now != 0) /* relaxed: two threads may both ask */
         atomic_store_explicit(&btl->passed_at, now, memory_order_relaxed);
-    (void)progress_pass(btl);
+    (void)progress_pass(btl, false);
 }
 
 /* relaxed: a hint for progress_by_service */
@@ -136,18 +145,21 @@ void progress_one(struct btl_connection *c)
 {
     const bool up = atomic_load_explicit(&c->up, memory_order_relaxed);
     struct btl *btl = c->btl;
+    bool read = false;
     int64_t now;
 
     if (up && pthread_mutex_trylock(&c->lock) == 0) { /* else another thread drives it */
         const bool early = progress_is_early(c);
 
         if (!early)
-            progress_drive(c, 0);
+            read = progress_drive(c, 0);
         pthread_mutex_unlock(&c->lock);
         if (early)
             return;
     }
     now = progress_note(btl);
+    if (read) /* relaxed, as passed_at */
+        atomic_store_explicit(&btl->read_at, now, memory_order_relaxed);
     progress_others(btl, up ? now : 0);
 }
 
@@ -162,7 +174,7 @@ static void progress_by_service(void *arg)
         (void)btl->host.watch(-1, QUIET_US, progress_by_service, btl);
         return;
     }
-    for (round = 0; round < ROUNDS && progress_pass(btl); round++)
+    for (round = 0; round < ROUNDS && progress_pass(btl, true); round++)
         ;
     RPIPE_FAILPOINT("tcp: driven by the service thread");
     (void)btl->host.watch(btl->epoll, 0, progress_by_service, btl);

@@ -14,6 +14,7 @@
 #include "btl/tcp/copy.h"
 #include "btl/tcp/failure.h"
 #include "btl/tcp/greeting.h"
+#include "btl/tcp/held.h"
 #include "btl/tcp/region.h"
 #include "btl/tcp/reply.h"
 #include "btl/tcp/request.h"
@@ -321,10 +322,10 @@ static ssize_t receive_read(struct btl_connection *c, uint8_t *buffer, size_t *d
     ssize_t n;
 
     *direct = 0;
-    if (c->body.rest == 0) {
-        n = recv(c->fd, buffer + c->part_bytes, BUFFER_BYTES, MSG_DONTWAIT);
-        return n < 0 ? -errno : n;
-    }
+    if (c->body.rest == 0)
+        return held_read(c, buffer + c->part_bytes, BUFFER_BYTES);
+    if (held_take(c) != 0)
+        return -EIO;
     range[0].iov_base = receive_body_enter(c, &entered);
     if (range[0].iov_base == NULL)
         return -EAGAIN; /* it has failed */
@@ -340,7 +341,7 @@ static ssize_t receive_read(struct btl_connection *c, uint8_t *buffer, size_t *d
     return n;
 }
 
-void receive_drive(struct btl_connection *c)
+bool receive_drive(struct btl_connection *c)
 {
     _Alignas(8) uint8_t buffer[TCP_LARGEST_PART + BUFFER_BYTES];
     size_t all = 0, direct;
@@ -360,7 +361,7 @@ void receive_drive(struct btl_connection *c)
     } while (tcp_error_of(c) == 0 && all < TURN_BYTES &&
              ((size_t)n >= BUFFER_BYTES || c->body.rest > 0));
     if (tcp_error_of(c) != 0)
-        return;
+        return all > 0;
     if (c->stage == TCP_GREETING && (n == 0 || n == -ECONNRESET || n == -EPIPE))
         greeting_lost(c);
     else if (n == 0)
@@ -369,4 +370,5 @@ void receive_drive(struct btl_connection *c)
         (void)tcp_fail(c, (int)n, "recv(2): %s", strerror((int)-n));
     if (tcp_error_of(c) == 0 && c->fd >= 0)
         reply_send(c); /* here, because no event may follow that sends the answers */
+    return all > 0;
 }

@@ -9,8 +9,8 @@
 
 /*
  * Reads what the socket has, up to a limit, places it, answers requests, and sends what waits. May
- * fail the connection.
+ * fail the connection. Whether it has read anything.
  */
-void receive_drive(struct btl_connection *c);
+bool receive_drive(struct btl_connection *c);
 
 #endif

@@ -8,6 +8,7 @@
  *   queue.c       what a connection has to send; sends it
  *   request.c     requests of this end that have not been answered
  *   reply.c       requests of the peer that have not been answered
+ *   held.c        reads of a socket that leave short messages in it for a while
  *   receive.c     reads frames, places them
  *   failure.c     the failure of a connection
  *   gather.c      sends writes together
@@ -19,8 +20,8 @@
  *
  * Each connection is a TCP connection of its own. Lock order: btl.lock, the lock of a connection,
  * that of a region or of gathering; no two of a kind at once. Nothing waits with a lock held: every
- * call of a socket returns at once. Functions of queue.c, request.c, reply.c, receive.c, failure.c,
- * transfer.c and greeting.c run with the lock of the connection held.
+ * call of a socket returns at once. Functions of queue.c, request.c, reply.c, held.c, receive.c,
+ * failure.c, transfer.c and greeting.c run with the lock of the connection held.
  */
 #ifndef BTL_TCP_TCP_H
 #define BTL_TCP_TCP_H
@@ -100,6 +101,15 @@ struct tcp_body {
     char *local;             /* DATA */
 };
 
+/* Bytes that have been read and processed, and that the socket still has (held.c). */
+struct tcp_held {
+    bool possible;    /* the kernel can do it */
+    bool last_short;  /* the last read found few bytes */
+    uint32_t bytes;   /* that are held */
+    uint32_t reads;   /* that found them */
+    uint32_t pending; /* reads behind these that found nothing */
+};
+
 enum tcp_stage {
     TCP_OPEN,     /* no socket: the address of the other end is not known, or no dial has come */
     TCP_DIALING,  /* connect() has not completed */
@@ -135,6 +145,7 @@ struct btl_connection {
     uint8_t part[TCP_LARGEST_PART]; /* the beginning of a frame that has come in part */
     uint32_t part_bytes;
     struct tcp_body body;
+    struct tcp_held held;
 
     uint32_t depth, peer_depth;  /* powers of two */
     struct tcp_pending *pending; /* [depth] */
@@ -187,6 +198,7 @@ struct btl {
     bool gather_timer;         /* the service thread sends them */
     bool gather_again;         /* not only the next time */
     _Atomic int64_t passed_at; /* when a thread of the user last asked epoll */
+    _Atomic int64_t read_at;   /* when one last read a short message */
     _Atomic int64_t driven_at; /* when a thread of the user last made progress */
 };
 

@@ -227,7 +227,7 @@ int transfer_flush(struct btl_connection *c)
             c->flushing = c->placing;
     }
     if (rc == 0 && c->answered < c->flushing) {
-        receive_drive(c);
+        (void)receive_drive(c);
         rc = tcp_error_of(c);
     }
     if (rc == 0 && c->answered < c->flushing)

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * held.c: see held.h.
+ *
+ * Invariant: the first `held.bytes` bytes in the socket have been processed; its peek offset is
+ * behind them.
+ *
+ * Whether a read will be short is not known before. The last one decides: in a stream only the
+ * first of the long reads needs a second call.
+ */
+#include "btl/tcp/held.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#define SHORT_BYTES 512 /* a read of more is taken at once */
+/* A peer may send 10 segments, TCP's initial window, before the first acknowledgement. */
+#define READS_MOST 8u
+#define READS_IDLE 5u     /* so many are taken by the first read that finds nothing, */
+#define BYTES_IDLE 440u   /* and so many bytes: one read can have found several segments */
+#define PENDING_MOST 64u  /* reads that find nothing before fewer are taken: some 20 us */
+#define TAKEN_BYTES 4096u /* by one call; all short reads are within this */
+static_assert(READS_MOST * SHORT_BYTES <= TAKEN_BYTES, "one call takes them");
+
+void held_begin(struct btl_connection *c)
+{
+    static const int beginning = 0;
+
+    c->held.possible =
+        setsockopt(c->fd, SOL_SOCKET, SO_PEEK_OFF, &beginning, sizeof(beginning)) == 0;
+}
+
+int held_take(struct btl_connection *c)
+{
+    char taken[TAKEN_BYTES];
+
+    while (c->held.bytes > 0) {
+        const size_t most = c->held.bytes < sizeof(taken) ? c->held.bytes : sizeof(taken);
+        const ssize_t n = recv(c->fd, taken, most, MSG_DONTWAIT | MSG_TRUNC);
+
+        if (n <= 0)
+            return -EIO;
+        c->held.bytes -= (uint32_t)n;
+    }
+    c->held.reads = c->held.pending = 0;
+    return 0;
+}
+
+/* What a read that leaves its bytes in the socket has found. */
+static ssize_t held_found(struct btl_connection *c, ssize_t n)
+{
+    struct tcp_held *h = &c->held;
+    bool take;
+
+    if (n > 0) {
+        h->bytes += (uint32_t)n;
+        h->reads++;
+        h->pending = 0;
+        take = n > SHORT_BYTES;
+    } else {
+        h->pending++;
+        take = h->reads >= READS_IDLE || h->bytes >= BYTES_IDLE || h->pending >= PENDING_MOST;
+    }
+    return take && held_take(c) != 0 ? -EIO : n;
+}
+
+ssize_t held_read(struct btl_connection *c, void *to, size_t bytes)
+{
+    const bool hold = c->held.possible && c->held.last_short && c->held.reads < READS_MOST;
+    ssize_t n;
+
+    if (!hold && held_take(c) != 0)
+        return -EIO;
+    n = recv(c->fd, to, bytes, MSG_DONTWAIT | (hold ? MSG_PEEK : 0));
+    n = n < 0 ? -errno : n;
+    if (n > 0)
+        c->held.last_short = n <= SHORT_BYTES;
+    return hold ? held_found(c, n) : n;
+}
