@@ -5,8 +5,9 @@
  * Invariant: the first `held.bytes` bytes in the socket have been processed; its peek offset is
  * behind them.
  *
- * Whether a read will be short is not known before. The last one decides: in a stream only the
- * first of the long reads needs a second call.
+ * Whether a read will be short is not known before: the last SHORTS decide, so that streams, in
+ * which some reads are short, take their bytes by one call. An end that has sent something since
+ * the last read takes them too: the acknowledgement goes with what it sends next.
  */
 #include "btl/tcp/held.h"
 
@@ -14,6 +15,7 @@
 #include <sys/socket.h>
 
 #define SHORT_BYTES 512 /* a read of more is taken at once */
+#define SHORTS 2u
 /* A peer may send 10 segments, TCP's initial window, before the first acknowledgement. */
 #define READS_MOST 8u
 #define READS_IDLE 5u     /* so many are taken by the first read that finds nothing, */
@@ -66,14 +68,18 @@ static ssize_t held_found(struct btl_connection *c, ssize_t n)
 
 ssize_t held_read(struct btl_connection *c, void *to, size_t bytes)
 {
-    const bool hold = c->held.possible && c->held.last_short && c->held.reads < READS_MOST;
+    struct tcp_held *h = &c->held;
+    const bool hold =
+        h->possible && h->shorts >= SHORTS && h->reads < READS_MOST && h->added == c->queue.added;
     ssize_t n;
 
     if (!hold && held_take(c) != 0)
         return -EIO;
     n = recv(c->fd, to, bytes, MSG_DONTWAIT | (hold ? MSG_PEEK : 0));
     n = n < 0 ? -errno : n;
-    if (n > 0)
-        c->held.last_short = n <= SHORT_BYTES;
+    if (n > 0) {
+        h->shorts = n <= SHORT_BYTES ? h->shorts + 1 : 0;
+        h->added = c->queue.added;
+    }
     return hold ? held_found(c, n) : n;
 }

@@ -50,7 +50,7 @@ static bool progress_drive(struct btl_connection *c, uint32_t events)
             greeting_dialed(c);
         return false;
     }
-    return receive_drive(c) && c->held.last_short;
+    return receive_drive(c) && c->held.shorts > 0;
 }
 
 static void progress_event(struct btl *btl, const struct epoll_event *event, bool by_service)

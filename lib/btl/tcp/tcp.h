@@ -104,10 +104,11 @@ struct tcp_body {
 /* Bytes that have been read and processed, and that the socket still has (held.c). */
 struct tcp_held {
     bool possible;    /* the kernel can do it */
-    bool last_short;  /* the last read found few bytes */
+    uint32_t shorts;  /* reads in a row that found few bytes */
     uint32_t bytes;   /* that are held */
     uint32_t reads;   /* that found them */
     uint32_t pending; /* reads behind these that found nothing */
+    uint64_t added;   /* tcp_queue.added at the last read that found something */
 };
 
 enum tcp_stage {
