@@ -77,7 +77,8 @@ static int compile_count(struct compiler *c, struct error *err)
         return error_set(err, -ENOMEM, "no memory for %u steps", steps);
     c->p->count = steps;
     c->p->nviews = views;
-    memcpy(c->p->calls, g->calls, (size_t)g->ncalls * sizeof(*g->calls));
+    if (g->ncalls > 0)
+        memcpy(c->p->calls, g->calls, (size_t)g->ncalls * sizeof(*g->calls));
     memcpy(c->p->space, g->space, sizeof(g->space));
     return 0;
 }

@@ -72,7 +72,7 @@ static int step_copy_into_heap(const struct rteam *t, struct operation *o, const
 static int step_send(struct rteam *t, struct operation *o, const struct step *s, uint32_t i)
 {
     struct cell *cell = step_cell(t->cells, t, o->number, s->slot);
-    const char *from = o->base[s->from] + s->from_at;
+    const char *from = s->bytes > 0 ? o->base[s->from] + s->from_at : NULL;
 
     if (UNLIKELY(!step_may_write(t, o->number)))
         return STEP_WAITS;
