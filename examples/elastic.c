@@ -8,7 +8,7 @@
  * the samples are divided among those that are left.
  *
  * Sums are ordered, so that the result equals, bit for bit, that of one process which takes the parts
- * of four members up to this step and those of three from then on.
+ * of four members up to some step, and those of three from then on.
  *
  *     mpirun --enable-recovery -n 4 elastic --kill 2@500
  */
