@@ -23,7 +23,9 @@ static const struct {
     {"RPIPE_OFI_PROVIDER", ""},  {"RPIPE_OFI_DOMAIN", ""},   {"RPIPE_OFI_ORDER", "auto"},
     {"RPIPE_VERBS_DEVICE", ""},  {"RPIPE_VERBS_PORT", "-1"}, {"RPIPE_VERBS_GID", "-1"},
     {"RPIPE_STATS", ""},         {"RPIPE_TRACE", ""},        {"RPIPE_TRACE_EVENTS", "65536"},
-    {"RPIPE_EAGER", "16384"},    {"RPIPE_ATOMICS", "auto"},  {"RPIPE_FIRST", "0"},
+    {"RCOLL_HEAP", "1048576"},   {"RCOLL_ALGORITHM", ""},    {"RCOLL_MODEL", ""},
+    {"RCOLL_EXPLAIN", "0"},      {"RPIPE_EAGER", "16384"},   {"RPIPE_ATOMICS", "auto"},
+    {"RPIPE_FIRST", "0"},
 };
 #define DOCUMENTED (sizeof(documented) / sizeof(*documented))
 
