@@ -9,6 +9,7 @@ check_PROGRAMS += \
 	test/fuzz/fuzz_heap \
 	test/fuzz/fuzz_pipe \
 	test/fuzz/fuzz_reclaim \
+	test/fuzz/fuzz_tcp \
 	test/fuzz/fuzz_vmem \
 	test/fuzz/fuzz_wire
 test_fuzz_fuzz_am_SOURCES = test/fuzz/fuzz_am.c test/fuzz/input.h test/fuzz/driver.c
@@ -17,6 +18,9 @@ test_fuzz_fuzz_control_SOURCES = test/fuzz/fuzz_control.c test/fuzz/input.h test
 test_fuzz_fuzz_heap_SOURCES = test/fuzz/fuzz_heap.c test/fuzz/input.h test/fuzz/driver.c $(heap_model)
 test_fuzz_fuzz_pipe_SOURCES = test/fuzz/fuzz_pipe.c test/fuzz/input.h test/fuzz/driver.c test/fuzz/victim.h
 test_fuzz_fuzz_reclaim_SOURCES = test/fuzz/fuzz_reclaim.c test/fuzz/input.h test/fuzz/driver.c test/unit/reclaim_pair.h
+test_fuzz_fuzz_tcp_SOURCES = test/fuzz/fuzz_tcp.c test/fuzz/input.h test/fuzz/driver.c $(lib_btl_tcp_la_SOURCES)
+test_fuzz_fuzz_tcp_CFLAGS = $(AM_CFLAGS)
+test_fuzz_fuzz_tcp_LDADD = lib/libslab.la lib/libutil.la
 test_fuzz_fuzz_vmem_SOURCES = test/fuzz/fuzz_vmem.c test/fuzz/input.h test/fuzz/driver.c $(heap_model)
 test_fuzz_fuzz_wire_SOURCES = test/fuzz/fuzz_wire.c test/fuzz/input.h test/fuzz/driver.c
 fuzz_corpus = $(wildcard $(srcdir)/test/fuzz/corpus/*/*)
