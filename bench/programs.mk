@@ -21,12 +21,16 @@ bench_vmem_pair_LDADD = $(public) $(MIMALLOC_LIBS)
 noinst_PROGRAMS += bench/exchange_pipes
 bench_exchange_pipes_SOURCES = bench/exchange_pipes.c bench/exchange_ring.c bench/exchange_ring.h
 bench_exchange_pipes_LDADD = $(public)
+# what bench/compare_coll runs, besides bench/mpi_coll
+noinst_PROGRAMS += bench/coll_ours
+bench_coll_ours_SOURCES = bench/coll_loop.c bench/coll_loop.h bench/coll_ours.c
+bench_coll_ours_LDADD = $(public)
 # what bench/scaling runs, besides bench/startup
 noinst_PROGRAMS += bench/scale_channels
 bench_scale_channels_SOURCES = bench/proc.h bench/scale_channels.c
 bench_scale_channels_LDADD = $(public)
 EXTRA_DIST += bench/scaling
-dist_noinst_SCRIPTS += bench/alloc bench/apps bench/compare bench/compare_net bench/exchange bench/guest bench/track
+dist_noinst_SCRIPTS += bench/alloc bench/apps bench/compare bench/compare_coll bench/compare_net bench/exchange bench/guest bench/track
 
 # what bench/alloc runs
 noinst_PROGRAMS += bench/alloc_local bench/alloc_pipe bench/alloc_threads
@@ -45,10 +49,13 @@ bench_alloc_threads_SOURCES = \
 bench_alloc_threads_LDADD = $(public) -lm
 EXTRA_DIST += bench/alloc_plots.py bench/alloc_thesis.py
 
-# the peers of bench/compare, bench/compare_net and bench/exchange
+# the peers of bench/compare, bench/compare_coll, bench/compare_net and bench/exchange
 if HAVE_MPI
-noinst_PROGRAMS += bench/mpi_exchange bench/mpi_peer
+noinst_PROGRAMS += bench/mpi_coll bench/mpi_exchange bench/mpi_peer
 endif
+bench_mpi_coll_SOURCES = bench/coll_loop.c bench/coll_loop.h bench/mpi_coll.c
+bench_mpi_coll_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+bench_mpi_coll_LDADD = $(MPI_LIBS)
 bench_mpi_exchange_SOURCES = bench/exchange_ring.c bench/exchange_ring.h bench/mpi_exchange.c
 bench_mpi_exchange_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 bench_mpi_exchange_LDADD = $(MPI_LIBS)

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* coll_loop.c: see coll_loop.h. */
+#include "bench/coll_loop.h"
+
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char *const loop_names[LOOP_KINDS] = {
+    "barrier", "bcast",  "reduce",    "allreduce", "reduce_scatter",
+    "scan",    "gather", "allgather", "scatter",   "alltoall"};
+
+struct coll_loop {
+    const struct coll_library *library;
+    int rank, ranks, batches;
+    double seconds;
+    char *from, *into;
+    size_t bytes;
+};
+
+static double loop_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void loop_fail(const struct coll_loop *loop, const char *what)
+{
+    fprintf(stderr, "%s: rank %d: %s\n", loop->library->program, loop->rank, what);
+    loop->library->abort(1);
+}
+
+/* ---- contents: small whole numbers, whose sums are exact ---- */
+
+static double loop_value(int member, size_t i)
+{
+    return (double)(member + 1) * (double)(1 + i % 7);
+}
+
+static size_t loop_blocks(const struct coll_loop *loop, enum coll_loop_kind kind)
+{
+    return kind == LOOP_REDUCE_SCATTER || kind >= LOOP_GATHER ? (size_t)loop->ranks : 1;
+}
+
+static void loop_fill(const struct coll_loop *loop, enum coll_loop_kind kind)
+{
+    size_t n = loop->bytes * loop_blocks(loop, kind) / sizeof(double);
+
+    for (size_t i = 0; i < n; i++) {
+        double x = loop_value(loop->rank, i);
+
+        memcpy(loop->from + i * sizeof(x), &x, sizeof(x));
+    }
+}
+
+/* Element i of the result, with root 0. */
+static double loop_expected(const struct coll_loop *loop, enum coll_loop_kind kind, size_t i)
+{
+    size_t count = loop->bytes / sizeof(double), mine = (size_t)loop->rank * count;
+    int n = loop->ranks, member = (int)(i / count);
+
+    switch (kind) {
+    case LOOP_BCAST:
+        return loop_value(0, i);
+    case LOOP_REDUCE_SCATTER:
+        return loop_value(0, mine + i) * n * (n + 1) / 2;
+    case LOOP_SCAN:
+        return loop_value(0, i) * (loop->rank + 1) * (loop->rank + 2) / 2;
+    case LOOP_GATHER:
+    case LOOP_ALLGATHER:
+        return loop_value(member, i % count);
+    case LOOP_SCATTER:
+        return loop_value(0, mine + i);
+    case LOOP_ALLTOALL:
+        return loop_value(member, mine + i % count);
+    default:
+        return loop_value(0, i) * n * (n + 1) / 2;
+    }
+}
+
+static void loop_check(const struct coll_loop *loop, enum coll_loop_kind kind)
+{
+    bool whole = kind == LOOP_GATHER || kind == LOOP_ALLGATHER || kind == LOOP_ALLTOALL;
+    size_t n = loop->bytes / sizeof(double) * (whole ? (size_t)loop->ranks : 1);
+
+    loop_fill(loop, kind);
+    memset(loop->into, 0, loop->bytes * (size_t)loop->ranks);
+    if (kind == LOOP_BCAST && loop->rank == 0)
+        memcpy(loop->into, loop->from, loop->bytes);
+    loop->library->run(kind, loop->from, loop->into, loop->bytes, 0);
+    if ((kind == LOOP_REDUCE || kind == LOOP_GATHER) && loop->rank != 0)
+        return;
+    for (size_t i = 0; i < n && kind != LOOP_BARRIER; i++) {
+        double x;
+
+        memcpy(&x, loop->into + i * sizeof(x), sizeof(x));
+        if (x != loop_expected(loop, kind, i))
+            loop_fail(loop, loop_names[kind]);
+    }
+}
+
+/* ---- batches ---- */
+
+static double loop_batch(const struct coll_loop *loop, enum coll_loop_kind kind, long count)
+{
+    double begin, end;
+
+    loop->library->run(LOOP_BARRIER, NULL, NULL, 0, 0);
+    begin = loop_now();
+    for (long i = 0; i < count; i++)
+        loop->library->run(kind, loop->from, loop->into, loop->bytes, (int)(i % loop->ranks));
+    loop->library->run(LOOP_BARRIER, NULL, NULL, 0, 0);
+    end = loop_now();
+    return end - begin;
+}
+
+static void loop_case(const struct coll_loop *loop, enum coll_loop_kind kind, bool first)
+{
+    long count = 16;
+    double took;
+
+    loop_check(loop, kind);
+    while ((took = loop->library->most(loop_batch(loop, kind, count))) < loop->seconds / 10 &&
+           count < 1L << 30)
+        count *= 2;
+    count = (long)((double)count * loop->seconds / took) + 1;
+    if (loop->rank == 0)
+        printf("%s\"%s %zu\": [", first ? "" : ", ", loop_names[kind],
+               kind == LOOP_BARRIER ? 0 : loop->bytes);
+    for (int batch = 0; batch < loop->batches; batch++) {
+        took = loop_batch(loop, kind, count);
+        if (loop->rank == 0)
+            printf("%s%.1f", batch == 0 ? "" : ", ", took / (double)count * 1e9);
+    }
+    if (loop->rank == 0)
+        printf("]");
+}
+
+/* ---- options ---- */
+
+static int loop_kind_of(const char *name)
+{
+    int kind = 0;
+
+    while (kind < LOOP_KINDS && strcmp(name, loop_names[kind]) != 0)
+        kind++;
+    return kind;
+}
+
+static int loop_usage(const struct coll_loop *loop, FILE *to, int status)
+{
+    if (loop->rank == 0)
+        fprintf(to,
+                "usage: %s [--batches N] [--seconds S] KIND:BYTES...\n"
+                "Times of collectives, as one line of JSON. KIND is barrier, bcast, reduce, "
+                "allreduce, reduce_scatter, scan,\n"
+                "gather, allgather, scatter or alltoall; BYTES, a multiple of 8 up to 64 MiB, is "
+                "what a member contributes, or a block.\n",
+                loop->library->program);
+    return status;
+}
+
+static int loop_run_cases(struct coll_loop *loop, char **cases, int n)
+{
+    for (int i = 0; i < n; i++) {
+        char *colon = strchr(cases[i], ':');
+        int kind;
+
+        if (colon != NULL)
+            *colon = '\0';
+        kind = loop_kind_of(cases[i]);
+        loop->bytes = colon == NULL ? 8 : strtoul(colon + 1, NULL, 10);
+        if (kind == LOOP_KINDS || loop->bytes == 0 || loop->bytes % 8 != 0 ||
+            loop->bytes > 64 << 20)
+            return loop_usage(loop, stderr, 2);
+        loop->from = calloc((size_t)loop->ranks, loop->bytes);
+        loop->into = calloc((size_t)loop->ranks, loop->bytes);
+        if (loop->from == NULL || loop->into == NULL)
+            loop_fail(loop, "no memory");
+        loop_case(loop, (enum coll_loop_kind)kind, i == 0);
+        free(loop->from);
+        free(loop->into);
+    }
+    return 0;
+}
+
+int coll_loop_main(const struct coll_library *library, int rank, int ranks, int argc, char **argv)
+{
+    static const struct option options[] = {{"batches", required_argument, NULL, 'b'},
+                                            {"seconds", required_argument, NULL, 's'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    struct coll_loop loop = {
+        .library = library, .rank = rank, .ranks = ranks, .batches = 1, .seconds = 0.1};
+    int option, status;
+
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        if (option == 'h')
+            return loop_usage(&loop, stdout, 0);
+        if (option == 'b')
+            loop.batches = atoi(optarg);
+        else if (option == 's')
+            loop.seconds = strtod(optarg, NULL);
+        else
+            return loop_usage(&loop, stderr, 2);
+    }
+    if (optind == argc || loop.batches < 1 || !(loop.seconds > 0 && loop.seconds < 60))
+        return loop_usage(&loop, stderr, 2);
+    if (rank == 0)
+        printf("{\"library\": \"%s\", \"ranks\": %d, ", library->library, ranks);
+    status = loop_run_cases(&loop, argv + optind, argc - optind);
+    if (rank == 0)
+        printf("}\n");
+    return status;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * coll_loop.h: collectives in loops, as bench/compare_coll measures them: what ours (coll_ours.c) and MPI (mpi_coll.c) have in common.
+ *
+ * Each case is a kind and a length. A batch is a loop of operations of at least --seconds, with a barrier before and after it; the
+ * root rotates. Sums are of doubles. A case is checked before it is measured. Rank 0 prints one line of JSON: the time of an
+ * operation in each batch, ns, by its own clock.
+ */
+#ifndef BENCH_COLL_LOOP_H
+#define BENCH_COLL_LOOP_H
+
+#include <stddef.h>
+
+enum coll_loop_kind {
+    LOOP_BARRIER,
+    LOOP_BCAST,
+    LOOP_REDUCE,
+    LOOP_ALLREDUCE,
+    LOOP_REDUCE_SCATTER,
+    LOOP_SCAN,
+    LOOP_GATHER,
+    LOOP_ALLGATHER,
+    LOOP_SCATTER,
+    LOOP_ALLTOALL,
+    LOOP_KINDS
+};
+
+struct coll_library {
+    const char *program, *library;
+    /* One operation; bytes: that a member contributes, or of a block. NULL: it does not have the kind. */
+    void (*run)(enum coll_loop_kind kind, const void *from, void *into, size_t bytes, int root);
+    /* The value of rank 0 at all, and the largest value of all. */
+    double (*most)(double mine);
+    void (*abort)(int status);
+};
+
+/* Reads the options, measures and prints. Returns the exit status. */
+int coll_loop_main(const struct coll_library *library, int rank, int ranks, int argc, char **argv);
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* coll_ours.c: our part of bench/compare_coll: collectives in loops, see coll_loop.h. */
+#include "bench/coll_loop.h"
+
+#include <rcoll.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static rteam_t team;
+
+static void ours_abort(int status) { network_abort(status); }
+
+static void ours_run(enum coll_loop_kind kind, const void *from, void *into, size_t bytes, int root)
+{
+    size_t count = bytes / sizeof(double);
+    int rc = 0;
+
+    switch (kind) {
+    case LOOP_BARRIER:
+        rc = rcoll_barrier(team);
+        break;
+    case LOOP_BCAST:
+        rc = rcoll_bcast(team, into, bytes, root);
+        break;
+    case LOOP_REDUCE:
+        rc = rcoll_reduce(team, from, into, count, RGROUP_DOUBLE, RGROUP_SUM, root);
+        break;
+    case LOOP_ALLREDUCE:
+        rc = rcoll_allreduce(team, from, into, count, RGROUP_DOUBLE, RGROUP_SUM);
+        break;
+    case LOOP_REDUCE_SCATTER:
+        rc = rcoll_reduce_scatter(team, from, into, count, RGROUP_DOUBLE, RGROUP_SUM);
+        break;
+    case LOOP_SCAN:
+        rc = rcoll_scan(team, from, into, count, RGROUP_DOUBLE, RGROUP_SUM);
+        break;
+    case LOOP_GATHER:
+        rc = rcoll_gather(team, from, into, bytes, root);
+        break;
+    case LOOP_ALLGATHER:
+        rc = rcoll_allgather(team, from, into, bytes);
+        break;
+    case LOOP_SCATTER:
+        rc = rcoll_scatter(team, from, into, bytes, root);
+        break;
+    default:
+        rc = rcoll_alltoall(team, from, into, bytes);
+    }
+    if (rc != 0) {
+        fprintf(stderr, "coll_ours: %s\n", rerror(NULL));
+        ours_abort(1);
+    }
+}
+
+static double ours_most(double mine)
+{
+    double most = 0;
+
+    if (rcoll_allreduce(team, &mine, &most, 1, RGROUP_DOUBLE, RGROUP_MAX) != 0)
+        ours_abort(1);
+    return most;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct coll_library ours = {"coll_ours", "rcoll", ours_run, ours_most, ours_abort};
+    int rank, ranks, status;
+
+    if (rinit(&rank, &ranks) != 0 || rcoll_team(&team, NULL, NULL, ranks) != 0) {
+        fprintf(stderr, "coll_ours: %s\n", rerror(NULL));
+        return 1;
+    }
+    status = coll_loop_main(&ours, rank, ranks, argc, argv);
+    if (rcoll_close(team) != 0 || rexit() != 0)
+        return 1;
+    return status;
+}

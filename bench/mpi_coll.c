@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mpi_coll.c: the part of MPI in bench/compare_coll: collectives in loops, see coll_loop.h. */
+#include "bench/coll_loop.h"
+
+#include <mpi.h>
+
+static void mpi_abort(int status) { MPI_Abort(MPI_COMM_WORLD, status); }
+
+static void mpi_run(enum coll_loop_kind kind, const void *from, void *into, size_t bytes, int root)
+{
+    const MPI_Comm all = MPI_COMM_WORLD;
+    int n = (int)bytes, count = (int)(bytes / sizeof(double));
+
+    switch (kind) {
+    case LOOP_BARRIER:
+        MPI_Barrier(all);
+        break;
+    case LOOP_BCAST:
+        MPI_Bcast(into, n, MPI_BYTE, root, all);
+        break;
+    case LOOP_REDUCE:
+        MPI_Reduce(from, into, count, MPI_DOUBLE, MPI_SUM, root, all);
+        break;
+    case LOOP_ALLREDUCE:
+        MPI_Allreduce(from, into, count, MPI_DOUBLE, MPI_SUM, all);
+        break;
+    case LOOP_REDUCE_SCATTER:
+        MPI_Reduce_scatter_block(from, into, count, MPI_DOUBLE, MPI_SUM, all);
+        break;
+    case LOOP_SCAN:
+        MPI_Scan(from, into, count, MPI_DOUBLE, MPI_SUM, all);
+        break;
+    case LOOP_GATHER:
+        MPI_Gather(from, n, MPI_BYTE, into, n, MPI_BYTE, root, all);
+        break;
+    case LOOP_ALLGATHER:
+        MPI_Allgather(from, n, MPI_BYTE, into, n, MPI_BYTE, all);
+        break;
+    case LOOP_SCATTER:
+        MPI_Scatter(from, n, MPI_BYTE, into, n, MPI_BYTE, root, all);
+        break;
+    default:
+        MPI_Alltoall(from, n, MPI_BYTE, into, n, MPI_BYTE, all);
+    }
+}
+
+static double mpi_most(double mine)
+{
+    double most = 0;
+
+    MPI_Allreduce(&mine, &most, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return most;
+}
+
+int main(int argc, char **argv)
+{
+    char version[MPI_MAX_LIBRARY_VERSION_STRING];
+    struct coll_library library = {"mpi_coll", version, mpi_run, mpi_most, mpi_abort};
+    int rank, ranks, length, status;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    MPI_Get_library_version(version, &length);
+    for (int i = 0; i < length; i++) /* its first words */
+        if (version[i] == ',' || version[i] == '\n' || version[i] == '"')
+            version[i] = '\0';
+    status = coll_loop_main(&library, rank, ranks, argc, argv);
+    MPI_Finalize();
+    return status;
+}
