@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,10 +23,13 @@
 #ifndef MFD_HUGE_2MB
 #define MFD_HUGE_2MB (21u << 26) /* linux/memfd.h: log2 of the page size */
 #endif
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22 /* linux/mman.h, Linux 5.14 */
+#endif
 #define HUGE_PAGE ((size_t)2 << 20)
-#define CHECK_FROM ((size_t)1 << 20)    /* bytes from which the available memory is checked */
+#define CHECK_FROM ((size_t)4 << 20)    /* bytes after which the available memory is checked */
 #define LEAVE_FREE ((uint64_t)32 << 20) /* bytes left to the rest of the machine */
-#define POPULATE_TO ((size_t)4 << 20)   /* bytes up to which a mapping is populated at once */
+#define POPULATE_TO ((size_t)4 << 20)   /* bytes up to which a mapping is populated */
 
 /*
  * The number after `key` in a small text file such as /proc/meminfo; UINT64_MAX if there is none
@@ -122,6 +126,17 @@ static uint64_t segment_cgroup_left(void)
     return least;
 }
 
+/* A check reads a dozen files: 0.1 ms. So small segments are checked together. */
+static bool segment_is_to_be_checked(size_t bytes)
+{
+    static _Atomic size_t unchecked; /* bytes that this process has allocated since the last check */
+
+    if (atomic_fetch_add_explicit(&unchecked, bytes, memory_order_relaxed) + bytes < CHECK_FROM)
+        return false;
+    atomic_store_explicit(&unchecked, 0, memory_order_relaxed);
+    return true;
+}
+
 static int segment_enough_memory(size_t bytes, struct error *err)
 {
     uint64_t there = segment_read_number("/proc/meminfo", "MemAvailable:", 1024),
@@ -191,9 +206,7 @@ static void *segment_map_file(size_t bytes, int protection, int fd)
 
     if (at == MAP_FAILED)
         return MAP_FAILED;
-    if (mmap(at, bytes, protection,
-             MAP_SHARED | MAP_FIXED | (bytes <= POPULATE_TO ? MAP_POPULATE : 0), fd,
-             0) == MAP_FAILED) {
+    if (mmap(at, bytes, protection, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
         int saved = errno;
 
         munmap(at, bytes);
@@ -228,7 +241,7 @@ static int segment_make_file(size_t *bytes, bool peer_writes, bool huge, struct 
     }
     if (file < 0) {
         *bytes = map_round_up(*bytes, page);
-        if (*bytes >= CHECK_FROM && (rc = segment_enough_memory(*bytes, err)) != 0)
+        if (segment_is_to_be_checked(*bytes) && (rc = segment_enough_memory(*bytes, err)) != 0)
             return rc;
         file = segment_make_fd(*bytes, page, 0);
     }
@@ -363,6 +376,12 @@ int segment_map(int fd, size_t bytes, bool writable, struct segment *s, struct e
     s->bytes = bytes;
     s->huge = huge;
     return 0;
+}
+
+void segment_populate(const struct segment *s)
+{
+    if (s->bytes <= POPULATE_TO)
+        (void)madvise(s->base, s->bytes, MADV_POPULATE_READ);
 }
 
 void segment_unmap(struct segment *s)

@@ -30,6 +30,8 @@ int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, i
  * caller's.
  */
 int segment_map(int fd, size_t bytes, bool writable, struct segment *s, struct error *err);
+/* Small segments get their page tables now, so that the first accesses do not fault. A hint: Linux before 5.14 does nothing. */
+void segment_populate(const struct segment *s);
 void segment_unmap(struct segment *s);
 /* Whether this kernel has memfd and seals: 0, or -errno; either way err describes it. */
 int segment_query(struct error *err);

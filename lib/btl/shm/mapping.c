@@ -111,7 +111,11 @@ static void mapping_close(struct mapping_table *table, struct mapping *m)
 
 static int mapping_map(struct mapping *m, int fd, struct error *err)
 {
-    return segment_map(fd, m->bytes, m->access != BTL_PEER_READS, &m->segment, err);
+    int rc = segment_map(fd, m->bytes, m->access != BTL_PEER_READS, &m->segment, err);
+
+    if (rc == 0)
+        segment_populate(&m->segment);
+    return rc;
 }
 
 /* ---- what peers send ---- */

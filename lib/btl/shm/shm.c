@@ -93,6 +93,7 @@ static int shm_map(void *backend, struct slab_range *r, struct error *err)
         free(s);
         return rc;
     }
+    segment_populate(&s->segment);
     s->id = ++btl->last_id;
     r->base = s->segment.base;
     r->bytes = s->segment.bytes;
