@@ -129,7 +129,8 @@ static uint64_t segment_cgroup_left(void)
 /* A check reads a dozen files: 0.1 ms. So small segments are checked together. */
 static bool segment_is_to_be_checked(size_t bytes)
 {
-    static _Atomic size_t unchecked; /* bytes that this process has allocated since the last check */
+    static _Atomic size_t
+        unchecked; /* bytes that this process has allocated since the last check */
 
     if (atomic_fetch_add_explicit(&unchecked, bytes, memory_order_relaxed) + bytes < CHECK_FROM)
         return false;
