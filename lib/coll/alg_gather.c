@@ -146,13 +146,18 @@ int alg_scatter_linear(const struct coll_build *b)
 /* One message with all blocks, of which each member reads its own. */
 int alg_scatter_flat(const struct coll_build *b)
 {
-    struct group members = group_all(b->shape, b->me, 0);
-    struct graph_ref all = graph_at(GRAPH_FROM, 0);
+    struct group all = group_all(b->shape, b->me, 0);
+    size_t bytes = coll_row_bytes(b, &all, 0, b->size);
+    struct graph_ref row = graph_at(GRAPH_FROM, 0);
+    int packed = GRAPH_NONE;
 
-    if (b->me == b->request->root)
-        part_send_all(b, &members, 0, all, coll_extent(b));
-    else
-        all = graph_at(graph_recv(b->g, b->request->root, 0, coll_extent(b)), 0);
-    alg_scatter_store(b, graph_plus(all, coll_block_at(b, b->me)));
+    if (b->me != b->request->root) {
+        row = graph_at(graph_recv(b->g, b->request->root, 0, bytes), 0);
+        alg_scatter_store(b, graph_plus(row, coll_row_bytes(b, &all, 0, b->me)));
+        return 0;
+    }
+    row = coll_pack_row(b, &all, 0, b->size, row, &packed);
+    graph_after(b->g, part_send_all(b, &all, 0, row, bytes), packed);
+    alg_scatter_store(b, graph_at(GRAPH_FROM, coll_block_at(b, b->me)));
     return 0;
 }

@@ -245,7 +245,7 @@ static struct coll_value hosts_reduce_rows(const struct coll_build *b, const str
     return row;
 }
 
-int alg_reduce_scatter_hosts(const struct coll_build *b)
+static int hosts_reduce_scatter(const struct coll_build *b, int packed)
 {
     struct hosts h = hosts_of(b, 0);
     size_t own = coll_block_bytes(b, b->me);
@@ -253,6 +253,7 @@ int alg_reduce_scatter_hosts(const struct coll_build *b)
     struct graph_ref *operand;
     int sent;
 
+    v.last = packed;
     part_fold_ordered(b, &h.mine, b->request->order == COLL_FIXED_ORDER ? 2 : b->radix, 0, &v);
     sent = v.last;
     if (b->me == h.leader) {
@@ -278,6 +279,19 @@ int alg_reduce_scatter_hosts(const struct coll_build *b)
                        own),
             sent); /* in place, INTO is sent first */
     return 0;
+}
+
+int alg_reduce_scatter_hosts(const struct coll_build *b)
+{
+    struct coll_build row = *b;
+    int packed, rc = coll_pack_blocks(&row, &packed);
+
+    if (rc != 0)
+        return rc;
+    rc = hosts_reduce_scatter(&row, packed);
+    if (row.offsets != b->offsets)
+        free(row.offsets);
+    return rc;
 }
 
 /* ---- alltoall ---- */

@@ -14,6 +14,21 @@ static struct graph_ref alg_rs_block(const struct coll_build *b, int i)
     return graph_plus(b->from, coll_block_at(b, i));
 }
 
+/* Where blocks are not one after the other, an algorithm that sends several in one message begins with copies. */
+static int alg_rs_packed(const struct coll_build *b,
+                         int (*build)(const struct coll_build *b, int packed))
+{
+    struct coll_build row = *b;
+    int packed, rc = coll_pack_blocks(&row, &packed);
+
+    if (rc != 0)
+        return rc;
+    rc = build(&row, packed);
+    if (row.offsets != b->offsets)
+        free(row.offsets);
+    return rc;
+}
+
 /* Folds what views of all others have at `at`, with the own block, into INTO. `sent`: the last SEND. */
 static int alg_rs_fold(const struct coll_build *b, const int *view, size_t at, int sent)
 {
@@ -34,8 +49,7 @@ static int alg_rs_fold(const struct coll_build *b, const int *view, size_t at, i
     return 0;
 }
 
-/* One message with all blocks to all. */
-int alg_reduce_scatter_flat(const struct coll_build *b)
+static int alg_rs_flat(const struct coll_build *b, int packed)
 {
     struct group members = group_all(b->shape, b->me, 0);
     int *view = malloc((size_t)b->size * sizeof(*view)), sent, rc;
@@ -44,12 +58,16 @@ int alg_reduce_scatter_flat(const struct coll_build *b)
     if (view == NULL)
         return -ENOMEM;
     sent = part_send_all(b, &members, 0, b->from, all);
+    graph_after(b->g, sent, packed);
     for (int i = 0; i < b->size; i++)
         view[i] = i == b->me ? GRAPH_NONE : graph_recv(b->g, i, 0, all);
-    rc = alg_rs_fold(b, view, coll_block_at(b, b->me), sent);
+    rc = alg_rs_fold(b, view, coll_block_at(b, b->me), sent != GRAPH_NONE ? sent : packed);
     free(view);
     return rc;
 }
+
+/* One message with all blocks to all. */
+int alg_reduce_scatter_flat(const struct coll_build *b) { return alg_rs_packed(b, alg_rs_flat); }
 
 /* Each block to its member. */
 int alg_reduce_scatter_pairwise(const struct coll_build *b)
@@ -138,7 +156,7 @@ static void alg_rs_arrange(const struct coll_build *b, const struct halving *h, 
     v->at = v->home;
 }
 
-int alg_reduce_scatter_halving(const struct coll_build *b)
+static int alg_rs_halving(const struct coll_build *b, int packed)
 {
     struct group all = group_all(b->shape, b->me, 0);
     struct halving h = {.pairs = group_pairs(&all)};
@@ -146,6 +164,7 @@ int alg_reduce_scatter_halving(const struct coll_build *b)
     uint32_t answer = (uint32_t)h.pairs.rounds + 1;
     struct coll_value v = value_of(b->from, graph_at(GRAPH_FROM, 0), extent);
 
+    v.last = packed;
     if (h.pairs.extra) {
         int view = graph_recv(b->g, h.pairs.partner, answer, own);
 
@@ -173,4 +192,9 @@ int alg_reduce_scatter_halving(const struct coll_build *b)
     value_store(b, &v, graph_at(GRAPH_INTO, 0));
     free(edges);
     return 0;
+}
+
+int alg_reduce_scatter_halving(const struct coll_build *b)
+{
+    return alg_rs_packed(b, alg_rs_halving);
 }

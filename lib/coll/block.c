@@ -163,3 +163,19 @@ struct graph_ref coll_pack_row(const struct coll_build *b, const struct group *g
     *after = coll_copy_row(b, group, first, count, packed, false, blocks, *after);
     return packed;
 }
+
+int coll_pack_blocks(struct coll_build *b, int *after)
+{
+    struct group all = group_all(b->shape, b->me, 0);
+    size_t *offset;
+
+    *after = GRAPH_NONE;
+    if (b->request->counts == NULL)
+        return 0;
+    offset = block_add_counts(b->request->counts, NULL, b->size);
+    if (offset == NULL)
+        return -ENOMEM;
+    b->from = coll_pack_row(b, &all, 0, b->size, b->from, after);
+    b->offsets = offset;
+    return 0;
+}

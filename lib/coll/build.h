@@ -54,6 +54,11 @@ int coll_copy_row(const struct coll_build *b, const struct group *group, int fir
 struct graph_ref coll_pack_row(const struct coll_build *b, const struct group *group, int first,
                                int count, struct graph_ref blocks, int *after);
 /*
+ * b is a copy: from now on its `from` is the packed row of all blocks, complete after `after`. With counts the caller releases
+ * b->offsets, by free(). 0 or -ENOMEM.
+ */
+int coll_pack_blocks(struct coll_build *b, int *after);
+/*
  * A vector that is passed on or folded into, and the last operation on it: each operation waits for
  * the one before. It is read where it is (FROM, a view) until something is folded into it; then it
  * is copied to its home, of memory that may be written.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* limits.c: see limits.h: bounds, which test_coll_plans compares with graphs. */
+/* limits.c: see limits.h: bounds, with which test_coll_plans compares all graphs. */
 #include "coll/limits.h"
 
 #include "coll/build.h"
@@ -50,7 +50,7 @@ static uint64_t limits_slots(const struct shape *shape, const struct coll_reques
     case COLL_RING:
         return 2 * n;
     case COLL_BRUCK:
-        return levels + 1;
+        return r->kind == COLL_ALLTOALL ? n + 1 : levels + 1;
     case COLL_PAIRWISE:
     case COLL_LINEAR:
         return n + 1;
@@ -79,8 +79,10 @@ static uint64_t limits_times(const struct shape *shape, const struct coll_reques
     case COLL_EXCHANGE:
         return 2 * levels + 2;
     case COLL_BRUCK:
-        return r->kind == COLL_ALLTOALL ? levels + 1 : 2;
+        return r->kind == COLL_ALLTOALL || r->counts != NULL ? levels + 1 : 2;
     case COLL_HOSTS:
+        if (r->kind == COLL_ALLTOALL)
+            return 2 * (uint64_t)shape->largest + 4;
         return r->kind == COLL_BCAST || r->kind == COLL_REDUCE ? 3 : 2 * levels + 4;
     case COLL_RABENSEIFNER:
     case COLL_HOST_SHARES:

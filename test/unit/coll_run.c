@@ -2,6 +2,7 @@
 /* coll_run.c: see coll_run.h. */
 #include "test/unit/coll_run.h"
 
+#include "coll/limits.h"
 #include "test/lib/random.h"
 
 #include <errno.h>
@@ -366,6 +367,26 @@ int coll_run_graphs(struct coll_run *run, const struct coll_case *c, const struc
     return s.failed ? -1 : 0;
 }
 
+/* Whether a graph has the slots, and its messages the bytes, that coll_limits() allows: a team allocates no more. */
+static bool run_is_within_limits(struct coll_run *run, const struct coll_case *c,
+                                 const struct coll_request *request, const struct graph *g)
+{
+    struct coll_limits limits = coll_limits(&c->shape, request, &c->choice);
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < g->count; i++)
+        if (g->nodes[i].kind == GRAPH_SEND)
+            bytes += (g->nodes[i].bytes + 63) / 64 * 64;
+    if (g->slots <= limits.slots &&
+        (bytes <= limits.bytes || (request->kind == COLL_ALLTOALL && request->counts != NULL)))
+        return true;
+    snprintf(run->error, sizeof(run->error),
+             "member %d has %u slots and sends %llu bytes; the limits are %llu and %llu", g->me,
+             g->slots, (unsigned long long)bytes, (unsigned long long)limits.slots,
+             (unsigned long long)limits.bytes);
+    return false;
+}
+
 int coll_run(struct coll_run *run, const struct coll_case *c)
 {
     int size = c->shape.size, rc = 0, first = 0;
@@ -380,6 +401,10 @@ int coll_run(struct coll_run *run, const struct coll_case *c)
         if (rc != first || (rc != 0 && rc != -ENOTSUP)) {
             snprintf(run->error, sizeof(run->error), "member %d builds no graph (%d, %d): %s", i,
                      rc, first, err.text);
+            rc = -1;
+            break;
+        }
+        if (rc == 0 && !run_is_within_limits(run, c, &request, &graph[i])) {
             rc = -1;
             break;
         }
