@@ -22,7 +22,9 @@ noinst_PROGRAMS += bench/exchange_pipes
 bench_exchange_pipes_SOURCES = bench/exchange_pipes.c bench/exchange_ring.c bench/exchange_ring.h
 bench_exchange_pipes_LDADD = $(public)
 # what bench/compare_coll runs, besides bench/mpi_coll
-noinst_PROGRAMS += bench/coll_ours
+noinst_PROGRAMS += bench/coll_bare bench/coll_ours
+bench_coll_bare_SOURCES = bench/coll_bare.c bench/coll_loop.c bench/coll_loop.h
+bench_coll_bare_LDADD =
 bench_coll_ours_SOURCES = bench/coll_loop.c bench/coll_loop.h bench/coll_ours.c
 bench_coll_ours_LDADD = $(public)
 # what bench/scaling runs, besides bench/startup

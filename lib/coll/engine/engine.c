@@ -83,7 +83,8 @@ static int engine_activate(struct rteam *t, struct rplan *plan)
     o->number = plan->number;
     o->check = plan->check;
     o->next = 0;
-    memset(o->is_done, 0, (p->count / 64 + 1) * sizeof(*o->is_done));
+    for (uint32_t w = 0; w <= p->count / 64; w++)
+        o->is_done[w] = 0;
     plan->state = PLAN_RUNS;
     return STEP_DONE;
 }

@@ -65,27 +65,43 @@ static int params_check_blocks(const struct rteam *t, const rcoll_params_t *p, s
     return 0;
 }
 
-int params_check_buffers(const struct rteam *t, const rcoll_params_t *p, struct error *err)
+/* Whether this member needs FROM and INTO. */
+static void params_need(const struct rteam *t, const rcoll_params_t *p, bool *from, bool *into)
 {
-    bool root = t->me == p->root, in_place = (p->flags & RCOLL_IN_PLACE) != 0, from = true,
-         into = true;
+    bool root = t->me == p->root, in_place = (p->flags & RCOLL_IN_PLACE) != 0;
 
-    if (p->kind == RCOLL_BARRIER || (p->count == 0 && p->counts == NULL))
-        return 0;
+    *from = *into = false;
+    if (p->kind == RCOLL_BARRIER || p->count == 0 || p->counts != NULL)
+        return; /* a block may be empty */
+    *from = !in_place;
+    *into = true;
     if (p->kind == RCOLL_BCAST || p->kind == RCOLL_SCATTER) {
-        from = root;
-        into = p->kind == RCOLL_SCATTER ? !(root && in_place) : !root;
+        *from = root;
+        *into = p->kind == RCOLL_SCATTER ? !(root && in_place) : !root;
     } else if (p->kind == RCOLL_REDUCE || p->kind == RCOLL_GATHER) {
-        into = root;
-        from = !(root && in_place);
-    } else
-        from = !in_place;
-    if (p->kind == RCOLL_EXSCAN && t->me == 0)
-        into = in_place;
+        *from = !(root && in_place);
+        *into = root;
+    } else if (p->kind == RCOLL_EXSCAN && t->me == 0)
+        *into = in_place;
     if ((p->flags & RCOLL_VIEWS) != 0 && !in_place)
-        into = false;
-    if (p->counts != NULL)
-        return 0; /* a block may be empty */
+        *into = false;
+}
+
+bool params_have_buffers(const struct rteam *t, const rcoll_params_t *p)
+{
+    bool from, into;
+
+    if (LIKELY(p->from != NULL && p->into != NULL))
+        return true;
+    params_need(t, p, &from, &into);
+    return (p->from != NULL || !from) && (p->into != NULL || !into);
+}
+
+static int params_check_buffers(const struct rteam *t, const rcoll_params_t *p, struct error *err)
+{
+    bool from, into;
+
+    params_need(t, p, &from, &into);
     if (from && p->from == NULL)
         return error_set(err, -EINVAL, "from is NULL");
     if (into && p->into == NULL)

@@ -8,7 +8,7 @@
 /* Checks parameters as far as this member sees them. 0, or -EINVAL or -ENOTSUP and a message. */
 int params_check(const struct rteam *t, const rcoll_params_t *p, struct error *err);
 /* The buffers alone: whether this member has those that it needs. */
-int params_check_buffers(const struct rteam *t, const rcoll_params_t *p, struct error *err);
+bool params_have_buffers(const struct rteam *t, const rcoll_params_t *p);
 /* What lib/coll makes a plan of. Arrays are not copied. */
 struct coll_request params_request(const rcoll_params_t *p);
 /* What must be the same at all members, but for algorithm and parts. */

@@ -291,7 +291,7 @@ int parts_make(struct rplan *plan, const struct coll_choice *given, struct error
 
 /* ---- for the engine ---- */
 
-const struct program *plan_program(struct rplan *plan)
+const struct program *plan_program_of_part(struct rplan *plan)
 {
     const struct parts *parts = &plan->parts;
     struct error err = {""};
@@ -310,9 +310,7 @@ const struct program *plan_program(struct rplan *plan)
                                                                               : &plan->program;
 }
 
-bool plan_is_last_part(const struct rplan *plan) { return plan->part + 1 >= plan->parts.used; }
-
-bool plan_next_part(struct rplan *plan)
+bool plan_begin_next_part(struct rplan *plan)
 {
     struct parts *parts = &plan->parts;
 
@@ -327,7 +325,7 @@ bool plan_next_part(struct rplan *plan)
     return true;
 }
 
-void plan_set_bases(struct rplan *plan)
+void plan_set_bases_of_part(struct rplan *plan)
 {
     struct operation *o = &plan->op;
     struct parts *parts = &plan->parts;
@@ -339,11 +337,7 @@ void plan_set_bases(struct rplan *plan)
         o->base[BASE_INTO] = (const char *)&parts->most;
         return;
     }
-    at = parts->used == 1 || part == 0
-             ? 0
-             : part * parts->count * params_request(&plan->params).element;
+    at = part * parts->count * params_request(&plan->params).element;
     o->base[BASE_FROM] = at > 0 ? (const char *)plan->from + at : plan->from;
-    o->base[BASE_INTO] = plan->into == NULL && plan->hidden != NULL ? plan->hidden
-                         : at > 0                                   ? (const char *)plan->into + at
-                                                                    : plan->into;
+    o->base[BASE_INTO] = at > 0 ? (const char *)plan->into + at : plan_into(plan);
 }

@@ -55,30 +55,41 @@ static int run_make(struct rplan **plan, struct rteam *t, const rcoll_params_t *
     return rc == 0 ? 0 : coll_fail(rc, "%s: %s", call, err.text);
 }
 
-static int run_copy(rcoll_params_t *to, const rcoll_params_t *from, size_t size, const char *call)
+/* Params of another size than here: a copy of them is made. */
+static __attribute__((cold, noinline)) int
+run_copy(rcoll_params_t *copy, const rcoll_params_t **params, size_t size, const char *call)
 {
     struct error err = {""};
     int rc;
 
-    if (from == NULL)
+    if (*params == NULL)
         return coll_fail(-EINVAL, "%s: params is NULL", call);
-    rc = sized_copy(to, sizeof(*to), from, size, &err);
+    rc = sized_copy(copy, sizeof(*copy), *params, size, &err);
+    *params = copy;
     return rc == 0 ? 0 : coll_fail(rc, "%s: params: %s", call, err.text);
+}
+
+/* As this library has them: the program's own, or the copy. */
+static inline int run_params(rcoll_params_t *copy, const rcoll_params_t **params, size_t size,
+                             const char *call)
+{
+    return LIKELY(*params != NULL && size == sizeof(**params)) ? 0
+                                                               : run_copy(copy, params, size, call);
 }
 
 int rcoll_plan(rplan_t *plan, rteam_t team, const rcoll_params_t *params, size_t size)
 {
-    rcoll_params_t p;
+    rcoll_params_t copy;
     int rc = run_check(team, "rcoll_plan");
 
     if (rc == 0 && plan == NULL)
         rc = coll_fail(-EINVAL, "rcoll_plan: plan is NULL");
     if (rc == 0)
-        rc = run_copy(&p, params, size, "rcoll_plan");
+        rc = run_params(&copy, &params, size, "rcoll_plan");
     if (rc != 0)
         return rc;
     team_lock(team);
-    rc = run_make(plan, team, &p, "rcoll_plan");
+    rc = run_make(plan, team, params, "rcoll_plan");
     team_unlock(team);
     return rc;
 }
@@ -229,22 +240,13 @@ static uint32_t run_cache_index(const rcoll_params_t *p)
     return (uint32_t)(key * UINT64_C(0xbf58476d1ce4e5b9) >> 58);
 }
 
-/* A plan of these parameters that is idle: a kept one, or a new one. */
-static int run_find(struct rplan **plan, struct rteam *t, const rcoll_params_t *p)
+/* A new plan, which is kept. */
+static __attribute__((cold, noinline)) int run_make_cached(struct rplan **plan, struct rteam *t,
+                                                           const rcoll_params_t *p,
+                                                           struct rplan **cached)
 {
-    struct rplan **cached = &t->cache[run_cache_index(p)];
-    int rc;
+    int rc = run_make(plan, t, p, "rcoll_run");
 
-    static_assert(TEAM_CACHE == 64, "run_cache_index has 6 bits");
-    if (LIKELY(*cached != NULL && (*cached)->state == PLAN_IDLE &&
-               params_equal(t, &(*cached)->params, p))) {
-        struct error err = {""};
-
-        *plan = *cached;
-        rc = params_check_buffers(t, p, &err);
-        return LIKELY(rc == 0) ? 0 : coll_fail(rc, "rcoll_run: %s", err.text);
-    }
-    rc = run_make(plan, t, p, "rcoll_run");
     if (rc != 0)
         return rc;
     if (*cached != NULL && (*cached)->state == PLAN_IDLE)
@@ -255,23 +257,36 @@ static int run_find(struct rplan **plan, struct rteam *t, const rcoll_params_t *
     return 0;
 }
 
+/* A plan of these parameters that is idle: a kept one, or a new one. */
+static int run_find(struct rplan **plan, struct rteam *t, const rcoll_params_t *p)
+{
+    struct rplan **cached = &t->cache[run_cache_index(p)];
+
+    static_assert(TEAM_CACHE == 64, "run_cache_index has 6 bits");
+    *plan = *cached;
+    if (LIKELY(*plan != NULL && (*plan)->state == PLAN_IDLE &&
+               params_equal(t, &(*plan)->params, p) && params_have_buffers(t, p)))
+        return 0;
+    return run_make_cached(plan, t, p, cached);
+}
+
 int rcoll_run(rteam_t team, const rcoll_params_t *params, size_t size)
 {
-    rcoll_params_t p;
+    rcoll_params_t copy;
     struct rplan *plan;
     int rc = run_check(team, "rcoll_run");
 
     if (LIKELY(rc == 0))
-        rc = run_copy(&p, params, size, "rcoll_run");
-    if (UNLIKELY(rc == 0 && (p.flags & RCOLL_VIEWS) != 0))
+        rc = run_params(&copy, &params, size, "rcoll_run");
+    if (UNLIKELY(rc == 0 && (params->flags & RCOLL_VIEWS) != 0))
         rc = coll_fail(-EINVAL, "rcoll_run: flags has RCOLL_VIEWS, which are views of a plan");
     if (UNLIKELY(rc != 0))
         return rc;
     team_lock(team);
-    rc = run_find(&plan, team, &p);
+    rc = run_find(&plan, team, params);
     if (LIKELY(rc == 0)) {
-        plan->from = p.from;
-        plan->into = p.into;
+        plan->from = params->from;
+        plan->into = params->into;
         engine_start(team, plan);
     }
     team_unlock(team);

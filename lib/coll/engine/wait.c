@@ -16,7 +16,9 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#define WAIT_POLLS 512          /* before the first yield, where each member has a processor */
+#define WAIT_POLLS 512 /* before the first yield, where each member has a processor */
+#define WAIT_POLLS_EAGER                                                                           \
+    64 /* of these, without a pause, which takes as long as a line to another processor */
 #define WAIT_POLLS_PIPES 32     /* where polls are of pipes, which may be system calls */
 #define WAIT_LONG_YIELD_NS 3000 /* another process has run */
 #define WAIT_CONTENDED 16       /* yields */
@@ -96,7 +98,8 @@ static bool wait_pause(struct rteam *t, struct team_waiter *w)
 
     w->polls++;
     if (w->polls < most) {
-        cpu_pause();
+        if (w->polls > WAIT_POLLS_EAGER)
+            cpu_pause();
         return w->polls % WAIT_CHECK_EVERY == 0;
     }
     if (t->crowded && !pipes)
