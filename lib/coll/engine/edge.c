@@ -214,12 +214,10 @@ int edge_recv(struct rteam *t, struct operation *o, const struct step *s)
     return team_fail_other(t, o, s->peer);
 }
 
-void edge_release(struct rteam *t, struct operation *o)
+void edge_release_views(struct rteam *t, struct operation *o)
 {
     const struct program *p = o->program;
 
-    if (LIKELY(!p->has_pipes))
-        return;
     for (uint32_t v = BASE_VIEWS; v < BASE_VIEWS + p->nviews; v++) {
         if (o->held[v] != ADDR_NULL)
             (void)rmalloc_free(t->edges[p->view_of[v - BASE_VIEWS]]->in, o->held[v]);

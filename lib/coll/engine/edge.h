@@ -18,6 +18,12 @@ void edge_close_all(struct rteam *t);
 int edge_send(struct rteam *t, struct operation *o, const struct step *s, uint32_t i);
 int edge_recv(struct rteam *t, struct operation *o, const struct step *s);
 /* Frees the messages that the operation has received. */
-void edge_release(struct rteam *t, struct operation *o);
+void edge_release_views(struct rteam *t, struct operation *o);
+
+static inline void edge_release(struct rteam *t, struct operation *o)
+{
+    if (o->program->has_pipes)
+        edge_release_views(t, o);
+}
 
 #endif

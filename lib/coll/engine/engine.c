@@ -83,15 +83,16 @@ static int engine_activate(struct rteam *t, struct rplan *plan)
     o->number = plan->number;
     o->check = plan->check;
     o->next = 0;
-    for (uint32_t w = 0; w <= p->count / 64; w++)
-        o->is_done[w] = 0;
+    if (o->ahead)
+        memset(o->is_done, 0, (o->steps_allocated / 64 + 1) * sizeof(*o->is_done));
+    o->ahead = false;
     plan->state = PLAN_RUNS;
     return STEP_DONE;
 }
 
 static inline bool step_is_done(const struct operation *o, uint32_t i)
 {
-    return i < o->next || (o->is_done[i / 64] >> i % 64 & 1) != 0;
+    return i < o->next || (o->ahead && (o->is_done[i / 64] >> i % 64 & 1) != 0);
 }
 
 static bool step_may_begin(const struct operation *o, const struct step *s)
@@ -118,6 +119,7 @@ static int engine_pass_others(struct rteam *t, struct rplan *plan)
             return rc;
         if (rc == STEP_DONE) {
             o->is_done[i / 64] |= UINT64_C(1) << i % 64;
+            o->ahead = true;
             did = STEP_DONE;
         }
     }

@@ -83,6 +83,7 @@ struct operation {
     const struct program *program;
     uint64_t number;
     uint32_t next; /* all steps before it are done */
+    bool ahead;    /* a step after it has been done */
     uint32_t check;
     size_t heap_at;
     /* arrays for the largest program of the plan: of bases (those that are written are of this process), and of steps */
@@ -90,7 +91,7 @@ struct operation {
     const _Atomic uint64_t **ready; /* of each view: the bytes that are there; NULL: all */
     raddr_t *held;                  /* of each view: a message of a pipe, or ADDR_NULL */
     char **copy;                    /* of each view: a copy of such a message, or NULL */
-    uint64_t *is_done;              /* a bit for each step after `next` */
+    uint64_t *is_done;              /* a bit for each step after `next`; 0 unless ahead */
     uint64_t *progress; /* of a step that is not done: bytes, or what it needs to remember */
     uint32_t bases_allocated, steps_allocated;
 };
