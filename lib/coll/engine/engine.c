@@ -103,11 +103,13 @@ static bool step_may_begin(const struct operation *o, const struct step *s)
     return true;
 }
 
-/* Steps behind one that waits, as far as they do not depend on it. Returns STEP_DONE if any was done, STEP_WAITS, or a failure. */
-static int engine_pass_others(struct rteam *t, struct rplan *plan)
+/*
+ * Steps behind one that waits, as far as they do not depend on it: in one pass, since each follows what it waits for. 0, or a
+ * failure.
+ */
+static int engine_pass_others(struct rteam *t, struct rplan *plan, bool *did)
 {
     struct operation *o = &plan->op;
-    int did = STEP_WAITS;
 
     for (uint32_t i = o->next + 1; i < o->program->count; i++) {
         int rc;
@@ -119,11 +121,10 @@ static int engine_pass_others(struct rteam *t, struct rplan *plan)
             return rc;
         if (rc == STEP_DONE) {
             o->is_done[i / 64] |= UINT64_C(1) << i % 64;
-            o->ahead = true;
-            did = STEP_DONE;
+            o->ahead = *did = true;
         }
     }
-    return did;
+    return 0;
 }
 
 /* All steps that can be done now. STEP_DONE: the part is over. *did: whether any was done. */
@@ -132,23 +133,21 @@ static int engine_pass(struct rteam *t, struct rplan *plan, bool *did)
     struct operation *o = &plan->op;
     uint32_t count = o->program->count;
 
-    for (;;) {
-        int rc = STEP_DONE;
+    for (; o->next < count; o->next++) {
+        int rc;
 
-        while (o->next < count) {
-            rc = step_is_done(o, o->next) ? STEP_DONE : step_try(t, plan, o->next);
-            if (rc != STEP_DONE)
-                break;
-            o->next++;
-            *did = true;
+        if (step_is_done(o, o->next))
+            continue;
+        rc = step_try(t, plan, o->next);
+        if (rc == STEP_WAITS) {
+            rc = engine_pass_others(t, plan, did);
+            return rc < 0 ? rc : STEP_WAITS;
         }
-        if (rc <= STEP_DONE)
-            return rc;
-        rc = engine_pass_others(t, plan);
-        if (rc != STEP_DONE)
+        if (rc < 0)
             return rc;
         *did = true;
     }
+    return STEP_DONE;
 }
 
 /* ---- ends ---- */

@@ -134,7 +134,8 @@ int team_wait(struct rteam *t, team_condition condition, void *of, int timeout_m
         if (did) {
             w.polls = 0;
             w.idle_since = 0;
-            continue;
+            if (!t->crowded)
+                continue;
         }
         if (LIKELY(!wait_pause(t, &w)))
             continue;
