@@ -3,7 +3,7 @@
  * cell.h: what is in the memory that a member shows to its host (doc/collectives.md "The board").
  *
  *     head    256 bytes: what the member is, and `done`
- *     cells   one line for each slot of each of `depth` operations: cell[number mod depth][slot]
+ *     cells   one line for each slot of each of `depth` operations: cell[slot][number mod depth], since most operations have few slots
  *     heap    messages of more than CELL_BYTES, a ring in the order of operations
  *     mem     memory of rcoll_alloc
  *     agree   what this member contributes to agreements, and its estimates of them
@@ -44,6 +44,12 @@ struct cell {
     };
 };
 static_assert(sizeof(struct cell) == CACHE_LINE, "a cell is a line");
+
+/* depth is a power of two */
+static inline size_t cell_index(uint32_t depth, uint64_t number, uint32_t slot)
+{
+    return (size_t)slot * depth + (number & (depth - 1));
+}
 
 #define HEAD_MAGIC UINT64_C(0x31306c6c6f637200) /* "rcoll01" */
 #define HEAD_CPUS 1024

@@ -14,7 +14,7 @@
 static struct cell *step_cell(struct cell *cells, const struct rteam *t, uint64_t number,
                               uint32_t slot)
 {
-    return &cells[(number & (t->depth - 1)) * CELL_SLOTS + slot];
+    return &cells[cell_index(t->depth, number, slot)];
 }
 
 static uint32_t step_check(const struct operation *o, size_t bytes)
@@ -100,8 +100,7 @@ static const struct cell *step_cell_of(const struct rteam *t, uint64_t number, c
 {
     const char *cells = t->board_of[s->peer] + sizeof(struct head);
 
-    return &(
-        (const struct cell *)(const void *)cells)[(number & (t->depth - 1)) * CELL_SLOTS + s->slot];
+    return &((const struct cell *)(const void *)cells)[cell_index(t->depth, number, s->slot)];
 }
 
 static int step_recv(struct rteam *t, struct operation *o, const struct step *s)
