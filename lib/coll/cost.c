@@ -4,8 +4,8 @@
 
 /* A message of a host that fits into the line of its number is no further line. */
 #define COST_LINE_BYTES 40
-/* A round of members that share a core, after the first: this part of the first. */
-#define COST_FURTHER 8
+/* A round of members that share a core, after the first: this part of the first, as measured (bench/compare_coll). */
+#define COST_FURTHER 3
 /* Bytes of a block that differs between members, so that they all choose the same. */
 #define COST_UNEQUAL_BLOCK 4096
 
@@ -34,8 +34,13 @@ static uint64_t cost_post(const struct cost *c, uint64_t bytes)
     return bytes <= COST_LINE_BYTES ? c->model->step : cost_copy(c, bytes);
 }
 
-/* All of a host have to run once more before a member goes on. */
-static uint64_t cost_turn(const struct cost *c)
+/* What of it is over before a receiver that has a core and sends nothing itself begins to read. */
+static uint64_t cost_post_first(const struct cost *c, uint64_t bytes)
+{
+    return cost_post(c, c->queue == 1 && bytes > COLL_PIECE ? COLL_PIECE : bytes);
+}
+
+uint64_t cost_turn(const struct cost *c)
 {
     return c->queue > 1 ? model_times(c->queue, c->model->yield) / COST_FURTHER : 0;
 }
@@ -89,6 +94,16 @@ uint64_t cost_round(const struct cost *c, uint64_t distance, uint64_t x, uint64_
     return senders < (uint64_t)c->p ? cost_at_least(local, remote) : remote;
 }
 
+uint64_t cost_pair(const struct cost *c, uint64_t distance, uint64_t bytes)
+{
+    uint64_t p = (uint64_t)c->p, local;
+
+    if (c->hosts == 1 || !c->shape->in_rows || distance >= p || (p & (p - 1)) != 0)
+        return cost_round(c, distance, 1, bytes);
+    local = cost_look(c, 1);
+    return model_add(local, cost_post(c, bytes));
+}
+
 uint64_t cost_level(const struct cost *c, uint64_t distance, uint64_t x, uint64_t bytes, bool up)
 {
     const struct coll_model *m = c->model;
@@ -99,7 +114,10 @@ uint64_t cost_level(const struct cost *c, uint64_t distance, uint64_t x, uint64_
     near = near < x ? near : x;
     far = x - near;
     if (near > 0)
-        time = model_add(cost_look(c, up ? near : 1), cost_post(c, bytes));
+        time = model_add(cost_look(c, up ? near : 1), cost_post_first(c, bytes));
+    if (near > 0 &&
+        up) /* the members of a level do not run ahead of it, as those of a broadcast do */
+        cost_add(&time, 1, cost_turn(c));
     if (far > 0) { /* a parent and its children: no other member of their hosts sends */
         cost_add(&time, 1, model_add(cost_net(c, 1, 1, bytes), cost_turn(c)));
         cost_add(&time, far - 1,
@@ -190,6 +208,14 @@ static bool cost_has_blocks(enum coll_kind kind)
     return kind >= COLL_GATHER || kind == COLL_REDUCE_SCATTER;
 }
 
+/* Whether members do about as much: those of a core do it one after the other. */
+static bool cost_all_work_alike(enum coll_kind kind, enum coll_algorithm algorithm)
+{
+    if (kind == COLL_REDUCE || kind == COLL_GATHER || kind == COLL_SCATTER)
+        return algorithm == COLL_RABENSEIFNER;
+    return algorithm != COLL_TREE && algorithm != COLL_HOSTS;
+}
+
 uint64_t coll_cost(const struct shape *shape, const struct coll_request *request,
                    const struct coll_choice *choice, const struct coll_model *model)
 {
@@ -210,8 +236,14 @@ uint64_t coll_cost(const struct shape *shape, const struct coll_request *request
                      .queue = ((uint64_t)shape->largest + (uint64_t)shape->cores - 1) /
                               (uint64_t)shape->cores,
                      .radix = coll_radix(shape, choice)};
+    struct coll_model shared = *model; /* by the members of a core */
     uint64_t first = 0;
 
+    if (c.queue > 1 && cost_all_work_alike(request->kind, choice->algorithm)) {
+        shared.copy = model_times(c.queue, model->copy);
+        shared.fold = model_times(c.queue, model->fold);
+        c.model = &shared;
+    }
     c.levels = cost_levels(c.n, c.radix);
     c.bytes = request->kind == COLL_BARRIER ? 0 : cost_product(request->count, request->element);
     if (cost_has_blocks(request->kind)) {

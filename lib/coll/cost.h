@@ -4,7 +4,7 @@
  * with the messages that a member sends and receives, and of what it copies and folds.
  *
  * A round on a host costs L + (x - 1) m for x messages that are awaited, where each member has a core;
- * where q members share one, the first round costs q yields, and each further one an eighth of that,
+ * where q members share one, the first round costs q yields, and each further one a third of that,
  * as in a loop of operations. A round between hosts costs 2 o + Ln + k x (g + S G), where k members of a
  * host share its interface, or what the processor needs for 2 x messages, whichever is more.
  */
@@ -41,12 +41,16 @@ static inline uint64_t cost_at_least(uint64_t a, uint64_t b) { return a > b ? a 
 
 /* The smallest l with radix^l >= n. */
 int cost_levels(int n, int radix);
+/* A round more on a host whose members share cores: all have to run once more before a member goes on. Else 0. */
+uint64_t cost_turn(const struct cost *c);
 /* A round on a host: messages of x members are awaited. */
 uint64_t cost_look(const struct cost *c, uint64_t x);
 /* x messages to other hosts from each of k members of a host, received by as many. */
 uint64_t cost_net(const struct cost *c, uint64_t x, uint64_t k, uint64_t bytes);
 /* A round in which each member sends x messages of `bytes` to members at a distance, and gets as many. */
 uint64_t cost_round(const struct cost *c, uint64_t distance, uint64_t x, uint64_t bytes);
+/* The same of pairs, whose distance is a power of two: they are on one host where that fits. */
+uint64_t cost_pair(const struct cost *c, uint64_t distance, uint64_t bytes);
 /* A level of a tree: x members at a distance send to one (up), or get one message from it. */
 uint64_t cost_level(const struct cost *c, uint64_t distance, uint64_t x, uint64_t bytes, bool up);
 /* The same, up, where what arrives is copied: while more arrives. */

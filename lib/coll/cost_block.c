@@ -138,7 +138,8 @@ uint64_t cost_of_alltoall(const struct cost *c)
         return cost_all_work(c, c->all, cost_copy(c, c->bytes));
     case COLL_LINEAR:
         time = cost_all_work(c, c->bytes, cost_copy(c, c->bytes));
-        cost_add(&time, (uint64_t)c->p - 1, model_add(cost_copy(c, c->bytes), c->model->step));
+        cost_add(&time, c->p > 1 ? (uint64_t)c->p - 2 : 0,
+                 model_add(cost_copy(c, c->bytes), c->model->step));
         return time;
     case COLL_PAIRWISE: /* two rounds at a time */
         cost_add(&time, n / 2, cost_round(c, n / 2, 2, c->bytes));

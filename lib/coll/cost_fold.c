@@ -45,7 +45,7 @@ static uint64_t cost_pairs(const struct cost *c, uint64_t n, uint64_t unit)
         if (unit > 1 || c->p == 1) /* of leaders */
             cost_add(&time, 1, cost_net(c, 1, 1, c->bytes));
         else
-            cost_add(&time, 1, cost_round(c, d, 1, c->bytes));
+            cost_add(&time, 1, cost_pair(c, d, c->bytes));
         cost_add(&time, 1, cost_fold(c, c->bytes));
     }
     return time;
@@ -117,7 +117,8 @@ uint64_t cost_of_bcast(const struct cost *c)
     uint64_t time = cost_copy(c, c->bytes), n = (uint64_t)c->n;
 
     switch (c->choice->algorithm) {
-    case COLL_TREE:
+    case COLL_TREE: /* those of a core copy one after the other */
+        cost_add(&time, c->queue - 1, time);
         return model_add(time, cost_tree(c, c->n, c->radix, 1, false));
     case COLL_CHAIN:
         return cost_chain(c);
@@ -138,7 +139,7 @@ static uint64_t cost_halving(const struct cost *c, uint64_t bytes, bool back)
 
     for (uint64_t d = 1; 2 * d <= (uint64_t)c->n; d *= 2) {
         bytes /= 2;
-        cost_add(&time, back ? 2 : 1, cost_round(c, d, 1, bytes));
+        cost_add(&time, back ? 2 : 1, cost_pair(c, d, bytes));
         cost_add(&time, 1, cost_fold(c, bytes));
         if (back)
             cost_add(&time, 1, cost_copy(c, bytes));
@@ -191,13 +192,16 @@ uint64_t cost_of_allreduce(const struct cost *c)
     case COLL_EXCHANGE:
         return model_add(cost_pairs(c, n, 1), cost_extras(c, true));
     case COLL_TREE:
-        time = model_add(cost_tree(c, c->n, c->radix, 1, true), cost_copy(c, c->bytes));
+        time = cost_tree(c, c->n, c->radix, 1, true);
+        cost_add(&time, c->queue, cost_copy(c, c->bytes));
         return model_add(time, cost_tree(c, c->n, c->radix, 1, false));
     case COLL_FLAT:
         return cost_all_work(c, c->bytes, cost_fold(c, c->bytes));
-    case COLL_SHARES:
-        return model_add(cost_all_work(c, c->bytes, cost_fold(c, c->bytes / n)),
-                         cost_all_work(c, c->bytes / n, cost_copy(c, c->bytes / n)));
+    case COLL_SHARES: /* all wait for all, twice */
+        time = model_times(2, cost_turn(c));
+        cost_add(&time, 1, cost_all_work(c, c->bytes, cost_fold(c, c->bytes / n)));
+        cost_add(&time, 1, cost_all_work(c, c->bytes / n, cost_copy(c, c->bytes / n)));
+        return time;
     case COLL_RABENSEIFNER:
         return model_add(cost_halving(c, c->bytes, true), cost_extras(c, true));
     case COLL_HOST_SHARES:
@@ -222,7 +226,8 @@ uint64_t cost_of_reduce_scatter(const struct cost *c)
         return cost_all_work(c, c->all, cost_fold(c, c->bytes));
     case COLL_PAIRWISE:
         time = cost_all_work(c, c->bytes, cost_fold(c, c->bytes));
-        cost_add(&time, (uint64_t)c->p - 1, model_add(cost_copy(c, c->bytes), c->model->step));
+        cost_add(&time, c->p > 1 ? (uint64_t)c->p - 2 : 0,
+                 model_add(cost_copy(c, c->bytes), c->model->step));
         return time;
     case COLL_HALVING:
         whole.bytes = c->all;
@@ -250,6 +255,9 @@ uint64_t cost_of_scan(const struct cost *c)
 
     switch (c->choice->algorithm) {
     case COLL_LINEAR:
+        if (c->hosts == 1 && c->queue > 1) /* a pipeline of operations, whose stages share cores */
+            return model_add(cost_level(c, 1, 1, c->bytes, false),
+                             model_add(cost_copy(c, c->bytes), cost_fold(c, c->bytes)));
         remote = c->hosts == 1 ? 0 : c->shape->in_rows ? (uint64_t)c->hosts - 1 : n - 1;
         cost_add(&time, remote, cost_net(c, 1, 1, c->bytes));
         cost_add(&time, n - 1 - remote, cost_level(c, 1, 1, c->bytes, false));
@@ -262,7 +270,11 @@ uint64_t cost_of_scan(const struct cost *c)
                                model_times(folds, cost_fold(c, c->bytes))));
         return time;
     case COLL_FLAT:
-        return cost_all_work(c, c->bytes, cost_fold(c, c->bytes));
+        if (c->hosts == 1)
+            return cost_all_work(c, c->bytes, cost_fold(c, c->bytes));
+        time = cost_all(c, c->bytes); /* the first operand comes last: it is sent to many */
+        cost_add(&time, n - 1, cost_fold(c, c->bytes));
+        return time;
     default:
         for (uint64_t d = 1; d < (uint64_t)c->p; d *= 2)
             cost_add(&time, 1,

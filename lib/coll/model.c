@@ -14,9 +14,9 @@ struct coll_model coll_model_default(void)
 {
     return (struct coll_model){.line = 70000,
                                .more = 20000,
-                               .yield = 800000,
-                               .copy = 111,
-                               .fold = 167,
+                               .yield = 1200000,
+                               .copy = 33,
+                               .fold = 50,
                                .step = 8000,
                                .overhead = 250000,
                                .latency = 1300000,

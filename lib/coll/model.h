@@ -29,9 +29,12 @@ struct coll_model {
     uint64_t eager;    /* S, in bytes: a longer message between hosts waits for its receiver */
 };
 
+/* A message on a host is copied in pieces of so many bytes: receivers with a core of their own read one while the next is copied. */
+#define COLL_PIECE 32768
+
 struct coll_model coll_model_default(void);
 /*
- * Changes what a text names: "L=70 m=20 sigma=800 Bc=9 Bf=6 step=8 o=250 Ln=1300 g=100 G=0.08 S=65536":
+ * Changes what a text names: "L=70 m=20 sigma=1200 Bc=30 Bf=20 step=8 o=250 Ln=1300 g=100 G=0.08 S=65536":
  * times in ns, Bc and Bf in bytes per ns, up to three decimals. 0; -EINVAL, and nothing is changed.
  */
 int coll_model_parse(struct coll_model *model, const char *text, struct error *err);

@@ -7,7 +7,9 @@
 
 #define OPERATOR_PIECE 1024 /* of a reversed fold: small enough for the first cache */
 
-#define OPERATOR_BAND 4 /* of util/fold.h: integers have it, and no other type */
+/* Operators of util/fold.h. Integers have a band, and no other type does. */
+#define OPERATOR_SUM 0
+#define OPERATOR_BAND 4
 
 int coll_operator_init(struct coll_operator *o, unsigned type, unsigned op, struct error *err)
 {
@@ -17,7 +19,7 @@ int coll_operator_init(struct coll_operator *o, unsigned type, unsigned op, stru
         return error_set(err, -EINVAL, "operator %u does not exist for type %u (%s)", op, type,
                          fold_type_name(type));
     *o = coll_operator_of(function, NULL, fold_element_bytes(type), true);
-    o->symmetric = fold_function(type, OPERATOR_BAND) != NULL;
+    o->symmetric = op == OPERATOR_SUM || fold_function(type, OPERATOR_BAND) != NULL;
     return 0;
 }
 

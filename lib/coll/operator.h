@@ -3,8 +3,8 @@
  * operator.h: the operator of a FOLD: one of util/fold.h, or a function of the program.
  *
  * A function computes into = into o from. A FOLD may be reversed, into = from o into, which differs
- * in its bits even for operators that commute as numbers: the minimum of 0 and -0, the sum of two
- * NaNs. So only operators of integers ignore it.
+ * in its bits even for operators that commute as numbers: the minimum of 0 and -0. Operators of integers and sums ignore it: the
+ * sum of two numbers has the same bits either way, and of two NaNs any compiler may take either.
  */
 #ifndef COLL_OPERATOR_H
 #define COLL_OPERATOR_H

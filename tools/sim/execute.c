@@ -140,21 +140,47 @@ void sim_land(struct sim *s, uint32_t number, uint64_t t)
     execute_add_event(s, host->in, SIM_ARRIVE, number);
 }
 
+/* Of what is copied or folded, the cost of the last piece: it cannot be before all of the message is there. */
+static uint64_t execute_piece(size_t bytes, uint64_t cost)
+{
+    return (bytes < COLL_PIECE ? bytes : COLL_PIECE) * cost;
+}
+
+/* An operation that reads a view from t on, and would end at `end`. */
+static uint64_t execute_end(const struct sim *s, uint32_t number, uint64_t end, uint64_t cost)
+{
+    const struct graph_node *node = sim_node(s, number);
+    const struct sim_member *m = &s->member[s->operation[number].member];
+    uint64_t complete;
+
+    if (node->from < 0)
+        return end;
+    complete = s->operation[s->operation[m->base + (uint32_t)node->from].from].complete;
+    complete += execute_piece(node->bytes, cost);
+    return complete > end ? complete : end;
+}
+
 static uint64_t execute_send(struct sim *s, uint32_t number, uint64_t t)
 {
     const struct graph_node *node = sim_node(s, number);
     const struct sim_member *m = &s->member[s->operation[number].member];
     struct sim_core *core = &s->core[m->core];
     const struct coll_model *model = s->model;
-    uint64_t line = model->line > model->more ? model->line - model->more : 0, cost = model->step;
+    uint64_t line = model->line > model->more ? model->line - model->more : 0, first;
     int host = execute_host_of(s, number);
     uint32_t local = 0;
+    bool copies;
 
     for (uint32_t i = 0; i < node->npeers; i++)
         local += s->shape->host[m->g->peers[node->peer + i]] == host;
-    if (local > 0 && node->bytes > EXECUTE_LINE_BYTES)
-        cost += node->bytes * model->copy;
-    t = execute_compute(s, core, t, cost);
+    copies = local > 0 && node->bytes > EXECUTE_LINE_BYTES;
+    first = t + model->step + (copies ? execute_piece(node->bytes, model->copy) : 0);
+    t = execute_compute(s, core, t, model->step + (copies ? node->bytes * model->copy : 0));
+    if (copies)
+        t = execute_end(s, number, t, model->copy);
+    s->operation[number].complete = t + line;
+    if (s->crowded || first > t)
+        first = t;
     for (uint32_t i = 0; i < node->npeers && s->failed == 0; i++) {
         int to = m->g->peers[node->peer + i];
         uint32_t receive = execute_find(s, number, to);
@@ -164,7 +190,7 @@ static uint64_t execute_send(struct sim *s, uint32_t number, uint64_t t)
         if (s->shape->host[to] == host) {
             s->result->messages[0]++;
             s->result->bytes[0] += node->bytes;
-            execute_add_event(s, t + line, SIM_ARRIVE, receive);
+            execute_add_event(s, first + line, SIM_ARRIVE, receive);
         } else {
             t = execute_compute(s, core, t, model->overhead);
             execute_send_remote(s, receive, t);
@@ -183,6 +209,7 @@ uint64_t sim_execute(struct sim *s, uint32_t number, uint64_t t)
     const struct graph_node *node = sim_node(s, number);
     struct sim_core *core = &s->core[s->member[s->operation[number].member].core];
     const struct coll_model *m = s->model;
+    uint64_t cost;
 
     switch (node->kind) {
     case GRAPH_SEND:
@@ -194,8 +221,9 @@ uint64_t sim_execute(struct sim *s, uint32_t number, uint64_t t)
     case GRAPH_FOLD:
     case GRAPH_COPY:
         execute_data(s, number);
-        return execute_compute(
-            s, core, t, m->step + node->bytes * (node->kind == GRAPH_FOLD ? m->fold : m->copy));
+        cost = node->kind == GRAPH_FOLD ? m->fold : m->copy;
+        t = execute_compute(s, core, t, m->step + node->bytes * cost);
+        return execute_end(s, number, t, cost);
     default:
         return t;
     }

@@ -93,6 +93,7 @@ static void start_open_cores(struct sim *s)
         uint32_t cores = start_cores_of(s, h), first = s->cores;
         uint32_t members = (uint32_t)(shape->first[h + 1] - shape->first[h]);
 
+        s->crowded |= cores < members;
         for (uint32_t c = 0; c < cores; c++) {
             draw = data_value((int)(draw >> 33) + (int)c);
             s->core[s->cores++] = (struct sim_core){.members = shape->members + shape->first[h] + c,

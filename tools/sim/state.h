@@ -15,6 +15,7 @@ struct sim_operation {
     uint64_t ready; /* when all that it waits for was over */
     uint64_t start, end;
     uint64_t announced; /* RECV: when a long message was announced; SIM_NEVER: not yet */
+    uint64_t complete;  /* SEND on a host: when all of the message is there; it is read as it grows */
     struct data sent;   /* SEND: what it has sent */
     uint32_t waits;     /* RECV: its message is one of those */
     uint32_t cause;     /* the operation that it was executed after; SIM_NONE: none */
@@ -55,6 +56,7 @@ struct sim_host {
 
 struct sim {
     const struct shape *shape;
+    bool crowded; /* members share cores */
     const struct coll_request *request;
     const struct sim_options *options;
     const struct coll_model *model;
