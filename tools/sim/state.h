@@ -15,11 +15,12 @@ struct sim_operation {
     uint64_t ready; /* when all that it waits for was over */
     uint64_t start, end;
     uint64_t announced; /* RECV: when a long message was announced; SIM_NEVER: not yet */
-    uint64_t complete;  /* SEND on a host: when all of the message is there; it is read as it grows */
-    struct data sent;   /* SEND: what it has sent */
-    uint32_t waits;     /* RECV: its message is one of those */
-    uint32_t cause;     /* the operation that it was executed after; SIM_NONE: none */
-    uint32_t from;      /* RECV: the SEND; SIM_NONE: not yet sent */
+    uint64_t
+        complete;     /* SEND on a host: when all of the message is there; it is read as it grows */
+    struct data sent; /* SEND: what it has sent */
+    uint32_t waits;   /* RECV: its message is one of those */
+    uint32_t cause;   /* the operation that it was executed after; SIM_NONE: none */
+    uint32_t from;    /* RECV: the SEND; SIM_NONE: not yet sent */
     int32_t member;
     bool after_core; /* it was ready, and the core was not: cause is what the core did before */
     bool posted;     /* RECV: only its message is missing */
