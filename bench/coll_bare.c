@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * coll_bare.c: the limit of bench/compare_coll: short collectives by hand, without a library, see coll_loop.h. Each process has a line
- * that it writes and all others read: its number of operations, and 8 bytes. One round for everything; whoever waits yields if
+ * that it writes and all others read: its number of operations, and 8 bytes. One round for everything; a process that waits yields if
  * processes share processors. Only barrier, and bcast and allreduce of 8 bytes: there is nothing that could be left out.
  *
  * The memory is a file of /dev/shm that rank 0 makes, named by the job of mpirun.

@@ -14,8 +14,8 @@
  *     COPY   step, and the bytes
  *     CALL   nothing
  *
- * A message on a host is there L - m after its SEND; a long one, where each member has a core, after its first piece, and what reads
- * it ends no earlier than a piece after its SEND. Between hosts each message uses the interface of the
+ * A message on a host is there L - m after its SEND; a long one, where each member has a core, after its first 32 KiB, and what reads
+ * it ends after its SEND, later by the work on the last 32 KiB. Between hosts each message uses the interface of the
  * sender's host for g and G for each byte, arrives Ln later, and uses the receiver's interface as long. One
  * of more than S bytes first waits for its RECV, and for a round trip. Where members share a core, one
  * that has nothing to execute yields, and a yield takes sigma, whether or not the next one has something. One
