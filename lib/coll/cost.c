@@ -37,7 +37,7 @@ static uint64_t cost_post(const struct cost *c, uint64_t bytes)
 /* What of it is over before a receiver that has a core and sends nothing itself begins to read. */
 static uint64_t cost_post_first(const struct cost *c, uint64_t bytes)
 {
-    return cost_post(c, c->queue == 1 && bytes > COLL_PIECE ? COLL_PIECE : bytes);
+    return cost_post(c, c->queue == 1 && bytes > COLL_CHUNK ? COLL_CHUNK : bytes);
 }
 
 uint64_t cost_turn(const struct cost *c)

@@ -29,8 +29,8 @@ struct coll_model {
     uint64_t eager;    /* S, in bytes: a longer message between hosts waits for its receiver */
 };
 
-/* A message on a host is copied in pieces of so many bytes: receivers with a core of their own read one while the next is copied. */
-#define COLL_PIECE 32768
+/* A message on a host is copied so many bytes at a time: receivers with a core of their own read some while more is copied. */
+#define COLL_CHUNK 32768
 
 struct coll_model coll_model_default(void);
 /*

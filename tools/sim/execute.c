@@ -140,10 +140,10 @@ void sim_land(struct sim *s, uint32_t number, uint64_t t)
     execute_add_event(s, host->in, SIM_ARRIVE, number);
 }
 
-/* Of what is copied or folded, the cost of the last piece: it cannot be before all of the message is there. */
-static uint64_t execute_piece(size_t bytes, uint64_t cost)
+/* Of what is copied or folded, the cost of the last chunk: it cannot be before all of the message is there. */
+static uint64_t execute_chunk(size_t bytes, uint64_t cost)
 {
-    return (bytes < COLL_PIECE ? bytes : COLL_PIECE) * cost;
+    return (bytes < COLL_CHUNK ? bytes : COLL_CHUNK) * cost;
 }
 
 /* An operation that reads a view from t on, and would end at `end`. */
@@ -156,7 +156,7 @@ static uint64_t execute_end(const struct sim *s, uint32_t number, uint64_t end, 
     if (node->from < 0)
         return end;
     complete = s->operation[s->operation[m->base + (uint32_t)node->from].from].complete;
-    complete += execute_piece(node->bytes, cost);
+    complete += execute_chunk(node->bytes, cost);
     return complete > end ? complete : end;
 }
 
@@ -174,7 +174,7 @@ static uint64_t execute_send(struct sim *s, uint32_t number, uint64_t t)
     for (uint32_t i = 0; i < node->npeers; i++)
         local += s->shape->host[m->g->peers[node->peer + i]] == host;
     copies = local > 0 && node->bytes > EXECUTE_LINE_BYTES;
-    first = t + model->step + (copies ? execute_piece(node->bytes, model->copy) : 0);
+    first = t + model->step + (copies ? execute_chunk(node->bytes, model->copy) : 0);
     t = execute_compute(s, core, t, model->step + (copies ? node->bytes * model->copy : 0));
     if (copies)
         t = execute_end(s, number, t, model->copy);

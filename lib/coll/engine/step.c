@@ -39,7 +39,7 @@ static void step_publish(const struct rteam *t, const struct operation *o, struc
     rboard_wake(t->board, &cell->number);
 }
 
-/* Copies what is there, COLL_PIECE bytes at a time; the first ones publish the cell. */
+/* Copies what is there, COLL_CHUNK bytes at a time; the first ones publish the cell. */
 static int step_copy_into_heap(const struct rteam *t, struct operation *o, const struct step *s,
                                uint32_t i, struct cell *cell)
 {
@@ -48,7 +48,7 @@ static int step_copy_into_heap(const struct rteam *t, struct operation *o, const
     const char *from = o->base[s->from] + s->from_at;
 
     while (at < have) {
-        size_t piece = have - at < COLL_PIECE ? have - at : COLL_PIECE;
+        size_t piece = have - at < COLL_CHUNK ? have - at : COLL_CHUNK;
 
         memcpy(to + at, from + at, piece);
         /* release: pairs with the acquire of operation_available */
