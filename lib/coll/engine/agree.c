@@ -43,11 +43,11 @@ struct agree {
 
 /* ---- words of the board ---- */
 
-static const struct agree_words *agree_words_of(const struct rteam *t, int member, uint64_t number)
+static const struct agree_words *agree_words_of(const struct rteam *t, int member)
 {
     const char *at = t->board_of[member] + board_heap_at(t->depth) + t->heap_bytes + t->mem_bytes;
 
-    return (const struct agree_words *)(const void *)(at + (number & 1) * agree_bytes(t->size));
+    return (const struct agree_words *)(const void *)at;
 }
 
 static const uint64_t *agree_dead_of(const struct agree_words *words)
@@ -55,9 +55,9 @@ static const uint64_t *agree_dead_of(const struct agree_words *words)
     return (const uint64_t *)(words + 1);
 }
 
-static struct agree_words *agree_own_words(const struct rteam *t, uint64_t number)
+static struct agree_words *agree_own_words(const struct rteam *t)
 {
-    return (struct agree_words *)(uintptr_t)agree_words_of(t, t->me, number);
+    return (struct agree_words *)(uintptr_t)agree_words_of(t, t->me);
 }
 
 /* ---- making ---- */
@@ -189,7 +189,7 @@ static void agree_try_receive(const struct rteam *t, int member)
 static void agree_publish(const struct rteam *t, enum agree_kind kind)
 {
     struct agree *a = t->agree;
-    struct agree_words *words = agree_own_words(t, a->number);
+    struct agree_words *words = agree_own_words(t);
 
     if (kind == AGREE_CONTRIBUTION) {
         words->flags = a->flags;
@@ -237,7 +237,7 @@ static bool agree_has(const struct rteam *t, int member, enum agree_kind kind, u
         *dead = a->peer[member].dead;
         return a->peer[member].got[kind] == a->number;
     }
-    words = agree_words_of(t, member, a->number);
+    words = agree_words_of(t, member);
     /* acquire: pairs with the release of agree_publish */
     if (atomic_load_explicit(kind == AGREE_CONTRIBUTION ? &words->contributed : &words->estimated,
                              memory_order_acquire) != a->number)

@@ -11,7 +11,9 @@
  * rounds only repeat it. (Rotating coordinators, Chandra and Toueg 1996, for a failure detector that makes no mistake.) On one
  * host the first round with a living member decides, since what a member has published stays readable after its death.
  *
- * Within a host contributions and estimates are words of the board; between hosts messages of a pipe for each two members.
+ * Within a host contributions and estimates are words of the board; between hosts messages of a pipe for each two members. One set of
+ * words is enough for all agreements: no member publishes an estimate before all that live have contributed to that agreement, and so have
+ * ended the one before. (model/agree.pml has both, with deaths at any step.)
  */
 #ifndef COLL_ENGINE_AGREE_H
 #define COLL_ENGINE_AGREE_H

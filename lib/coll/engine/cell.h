@@ -66,7 +66,7 @@ struct head {
 };
 static_assert(sizeof(struct head) == 256, "four lines");
 
-/* Of an agreement, those with an even number and those with an odd one; see agree.h. */
+/* Of agreements, one after the other; see agree.h. */
 struct agree_words {
     _Atomic uint64_t contributed; /* number of the agreement, stored after flags */
     uint64_t flags;

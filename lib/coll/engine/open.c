@@ -130,7 +130,7 @@ static int team_open_board(struct rteam *t, struct error *err)
     size_t heap_at = board_heap_at(t->depth);
     rboard_config_t cfg = {.context = t->name,
                            .bytes = heap_at + t->heap_bytes + t->mem_bytes +
-                                    board_round(2 * agree_bytes(t->size)),
+                                    board_round(agree_bytes(t->size)),
                            .timeout_ms = t->timeout_ms == 0 ? R_AT_ONCE : t->timeout_ms};
     int rc = rboard_open(&t->board, &cfg, t->rank, t->size);
 
