@@ -16,6 +16,7 @@ static const char *const loop_names[LOOP_KINDS] = {
 struct coll_loop {
     const struct coll_library *library;
     int rank, ranks, batches;
+    bool fixed_root;
     double seconds;
     char *from, *into;
     size_t bytes;
@@ -113,7 +114,8 @@ static double loop_batch(const struct coll_loop *loop, enum coll_loop_kind kind,
     loop->library->run(LOOP_BARRIER, NULL, NULL, 0, 0);
     begin = loop_now();
     for (long i = 0; i < count; i++)
-        loop->library->run(kind, loop->from, loop->into, loop->bytes, (int)(i % loop->ranks));
+        loop->library->run(kind, loop->from, loop->into, loop->bytes,
+                           loop->fixed_root ? 0 : (int)(i % loop->ranks));
     loop->library->run(LOOP_BARRIER, NULL, NULL, 0, 0);
     end = loop_now();
     return end - begin;
@@ -156,11 +158,11 @@ static int loop_usage(const struct coll_loop *loop, FILE *to, int status)
 {
     if (loop->rank == 0)
         fprintf(to,
-                "usage: %s [--batches N] [--seconds S] KIND:BYTES...\n"
+                "usage: %s [--batches N] [--seconds S] [--fixed-root] KIND:BYTES...\n"
                 "Times of collectives, as one line of JSON. KIND is barrier, bcast, reduce, "
                 "allreduce, reduce_scatter, scan,\n"
                 "gather, allgather, scatter or alltoall; BYTES, a multiple of 8 up to 64 MiB, is "
-                "what a member contributes, or a block.\n",
+                "what a member contributes, or a block. The root is each member in turn, or 0.\n",
                 loop->library->program);
     return status;
 }
@@ -193,6 +195,7 @@ int coll_loop_main(const struct coll_library *library, int rank, int ranks, int 
 {
     static const struct option options[] = {{"batches", required_argument, NULL, 'b'},
                                             {"seconds", required_argument, NULL, 's'},
+                                            {"fixed-root", no_argument, NULL, 'f'},
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
     struct coll_loop loop = {
@@ -202,7 +205,9 @@ int coll_loop_main(const struct coll_library *library, int rank, int ranks, int 
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (option == 'h')
             return loop_usage(&loop, stdout, 0);
-        if (option == 'b')
+        if (option == 'f')
+            loop.fixed_root = true;
+        else if (option == 'b')
             loop.batches = atoi(optarg);
         else if (option == 's')
             loop.seconds = strtod(optarg, NULL);

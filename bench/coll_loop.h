@@ -3,7 +3,7 @@
  * coll_loop.h: collectives in loops, as bench/compare_coll measures them: what ours (coll_ours.c) and MPI (mpi_coll.c) have in common.
  *
  * Each case is a kind and a length. A batch is a loop of operations of at least --seconds, with a barrier before and after it; the
- * root rotates. Sums are of doubles. A case is checked before it is measured. Rank 0 prints one line of JSON: the time of an
+ * root rotates, unless --fixed-root is given. Sums are of doubles. A case is checked before it is measured. Rank 0 prints one line of JSON: the time of an
  * operation in each batch, ns, by its own clock.
  */
 #ifndef BENCH_COLL_LOOP_H

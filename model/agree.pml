@@ -3,14 +3,14 @@
  * step. Each contributes a flag, and decides a flag and who is dead.
  *
  * HOST: contributions and estimates are words of a board, which stay readable after a death. The first living member decides: those
- * before it have died without an estimate. The words are stored again for the next agreement, since nobody comes to its estimate before
+ * before it have died without an estimate. The words are stored again for the next agreement, since no estimate of it is made before
  * all that live have ended this one.
  *
  * NET: messages, in order between two members. A death may be noticed before messages that were sent earlier are received, which are
  * then lost. There is a round for each member, whose estimate all others take over.
  *
  * What is verified: those that decide decide the same; a member that is not among the dead has contributed to the flag; one that lives
- * is not among the dead; and nobody waits for ever (an invalid end state).
+ * is not among the dead; and no wait is for ever (an invalid end state).
  *
  *   M_...       one rule is taken away
  */
@@ -212,7 +212,7 @@ proctype Member(byte me)
         od;
         if
         :: (bits & BIT(me)) == 0 -> decide(value, bits)
-        :: else -> assert(false)                        /* nobody takes one that lives for dead */
+        :: else -> assert(false)                        /* one that lives is never taken for dead */
         fi;
         d_step {
             i = 0;

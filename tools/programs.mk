@@ -19,6 +19,7 @@ tools_rmalloc_perf_SOURCES = \
 	tools/perf_machine.c \
 	tools/perf_measure.c \
 	tools/perf_message.h \
+	tools/perf_model.c \
 	tools/perf_options.c \
 	tools/perf_output.c \
 	tools/perf_plot.c \

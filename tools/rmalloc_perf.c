@@ -65,7 +65,7 @@ static void measure_all(const struct perf_options *o, int rank)
 int main(int argc, char **argv)
 {
     struct perf_options options;
-    double others;
+    double others = 0;
     int rank, nranks, code, status = 0;
 
     perf_options_parse(&options, argc, argv);
@@ -83,13 +83,17 @@ int main(int argc, char **argv)
         return 2;
     }
     perf_pin(options.cpu[rank]);
-    if (rank == 0)
-        perf_output_begin(&options);
-    perf_machine_begin();
-    measure_all(&options, rank);
-    others = perf_machine_others();
-    if (rank == 0)
-        perf_output_end(&options, others);
+    if (options.model) {
+        perf_model(&options, rank);
+    } else {
+        if (rank == 0)
+            perf_output_begin(&options);
+        perf_machine_begin();
+        measure_all(&options, rank);
+        others = perf_machine_others();
+        if (rank == 0)
+            perf_output_end(&options, others);
+    }
     code = rexit();
     if (code != 0) {
         fprintf(stderr, "rmalloc_perf: rank %d: rexit: %s\n", rank, rinfo_strerror(code));

@@ -548,6 +548,8 @@ const struct scenario scenarios[] = {
     {"control network", scene_control, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", true, true,
      NULL},
     {"board", scene_board, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false, false, NULL},
+    {"copy", scene_copy, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false, false, NULL},
+    {"team", scene_team, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false, true, NULL},
     {"scatter and redux", scene_compose, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", true,
      false, NULL},
     {"regions, PUT, blocks", scene_region, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false,

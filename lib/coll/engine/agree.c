@@ -5,6 +5,7 @@
 #include "coll/engine/fail.h"
 #include "util/clock.h"
 #include "util/hash.h"
+#include "util/failpoint.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -191,6 +192,7 @@ static void agree_publish(const struct rteam *t, enum agree_kind kind)
     struct agree *a = t->agree;
     struct agree_words *words = agree_own_words(t);
 
+    RPIPE_FAILPOINT("rcoll_agree: before a word");
     if (kind == AGREE_CONTRIBUTION) {
         words->flags = a->flags;
         /* release: pairs with the acquire of agree_has */
@@ -198,6 +200,7 @@ static void agree_publish(const struct rteam *t, enum agree_kind kind)
     } else {
         words->estimate = a->estimate;
         memcpy((uint64_t *)(words + 1), a->dead, agree_dead_bytes(t->size));
+        RPIPE_FAILPOINT("rcoll_agree: before the number of an estimate");
         atomic_store_explicit(&words->estimated, a->number, memory_order_release);
     }
 }

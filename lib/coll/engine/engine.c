@@ -8,6 +8,7 @@
 #include "coll/engine/fail.h"
 #include "coll/engine/operation.h"
 #include "coll/engine/parts.h"
+#include "util/failpoint.h"
 
 #include <errno.h>
 #include <string.h>
@@ -32,6 +33,7 @@ static inline void engine_publish_done(struct rteam *t)
     if (done == t->done)
         return;
     t->done = done;
+    RPIPE_FAILPOINT("rcoll: before done");
     /* release: pairs with the acquire of team_refresh_floor; what was read of others' boards has been read */
     atomic_store_explicit(&t->head->done, done, memory_order_release);
 }

@@ -17,6 +17,7 @@
 #include "util/last_error.h"
 #include "util/settings.h"
 #include "util/sized.h"
+#include "util/failpoint.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -136,6 +137,7 @@ static int team_open_board(struct rteam *t, struct error *err)
 
     if (rc != 0)
         return error_set(err, rc, "%s", rpipe_error(NULL));
+    RPIPE_FAILPOINT("rcoll_team: board opened");
     t->board_bytes = cfg.bytes;
     t->head = rboard_mem(t->board);
     t->cells = (struct cell *)(t->head + 1);
@@ -161,7 +163,13 @@ static int team_read_head(const struct rteam *t, int member, struct error *err)
 
     /* acquire: pairs with the release of team_open_board */
     while (atomic_load_explicit(&head->magic, memory_order_acquire) != HEAD_MAGIC) {
-        if (rboard_lost(t->board, NULL) != 0 || deadline_passed(deadline))
+        int lost = -1, rc = rboard_lost(t->board, &lost);
+
+        if (rc != 0)
+            return error_set(
+                err, rc, "member %d, rank %d, has died or failed before it had filled in its board",
+                lost, lost >= 0 ? t->rank[lost] : -1);
+        if (deadline_passed(deadline))
             return error_set(err, -ETIMEDOUT, "member %d, rank %d, has not filled in its board",
                              member, t->rank[member]);
         sched_yield();
@@ -260,8 +268,10 @@ static int team_set_up(struct rteam *t, struct error *err)
     if (rc == 0)
         rc = team_make_mem(t, err);
     t->model = coll_model_default();
-    if (rc == 0)
+    if (rc == 0) {
+        RPIPE_FAILPOINT("rcoll_team: before the cards");
         rc = card_exchange(t, err);
+    }
     if (rc == 0)
         rc = plan_create(&t->barrier, t, &barrier, NULL, err);
     return rc;
@@ -335,6 +345,7 @@ int rcoll_close(rteam_t team)
         return coll_fail(-EINVAL, "rcoll_close: the team is NULL");
     if (rpipe_initialized() != 1)
         return coll_check_job("rcoll_close");
+    RPIPE_FAILPOINT("rcoll_close: waiting");
     rc = team_wait(team, team_is_idle, NULL, team->timeout_ms);
     if (rc == -ETIMEDOUT) {
         rc = team_timed_out(team, "rcoll_close", team->timeout_ms);

@@ -4,6 +4,7 @@
 #include "coll/engine/fail.h"
 #include "coll/engine/open.h"
 #include "util/hash.h"
+#include "util/failpoint.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,6 +4,7 @@
 
 #include "coll/engine/edge.h"
 #include "coll/engine/fail.h"
+#include "util/failpoint.h"
 
 #include <errno.h>
 #include <string.h>
@@ -33,9 +34,11 @@ static inline bool step_may_write(struct rteam *t, uint64_t k)
 static void step_publish(const struct rteam *t, const struct operation *o, struct cell *cell,
                          size_t bytes)
 {
+    RPIPE_FAILPOINT("rcoll: before a message");
     cell->check = step_check(o, bytes);
     /* release: pairs with the acquire of step_recv; the message is visible */
     atomic_store_explicit(&cell->number, o->number, memory_order_release);
+    RPIPE_FAILPOINT("rcoll: message stored");
     rboard_wake(t->board, &cell->number);
 }
 
@@ -57,6 +60,7 @@ static int step_copy_into_heap(const struct rteam *t, struct operation *o, const
             atomic_store_explicit(&cell->message.ready, piece, memory_order_release);
             step_publish(t, o, cell, s->bytes);
         } else {
+            RPIPE_FAILPOINT("rcoll: chunk copied");
             atomic_store_explicit(&cell->message.ready, at + piece, memory_order_release);
             rboard_wake(t->board, &cell->message.ready);
         }
