@@ -1,6 +1,6 @@
 /*
  * agree.pml: agreements of the members of a team (lib/coll/engine/agree.h). N members make K agreements; up to F of them die, at any
- * step. Each contributes a flag, and decides a flag and who is dead.
+ * step. Each contributes a flag; a decision is a flag, and the dead.
  *
  * HOST: contributions and estimates are words of a board, which stay readable after a death. The first living member decides: those
  * before it have died without an estimate. The words are stored again for the next agreement, since no estimate of it is made before
