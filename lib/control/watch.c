@@ -19,14 +19,15 @@
 enum watch_state { WATCH_IDLE, WATCH_TIMED, WATCH_SIGNALED };
 
 struct watched {
-    int watch; /* WATCH_BACKEND; first: what epoll points to, see state.h */
+    struct link
+        link;  /* first: tools that search for leaks find what begins where a pointer leads */
+    int watch; /* WATCH_BACKEND: what epoll points to, see state.h */
     enum watch_state state;
     int fd;
     bool added; /* to epoll */
     int64_t at; /* while timed */
     void (*ready)(void *arg);
     void *arg;
-    struct link link;
 };
 
 static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -50,7 +51,7 @@ static struct watched *watch_find(void (*ready)(void *), void *arg)
 /* Lock held. One event of the descriptor; no further ones until this is called again. */
 static int watch_signal_once(struct watched *w)
 {
-    struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = w};
+    struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = &w->watch};
 
     if (epoll_ctl(control.epoll, w->added ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, w->fd, &event) != 0)
         return -errno;
@@ -146,7 +147,7 @@ static void watch_fire(struct watched *w)
 
 void watch_event(void *watch)
 {
-    struct watched *w = watch;
+    struct watched *w = container_of((int *)watch, struct watched, watch);
 
     pthread_mutex_lock(&watch_lock);
     if (w->state == WATCH_SIGNALED)
