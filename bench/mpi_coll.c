@@ -8,7 +8,7 @@ static void mpi_abort(int status) { MPI_Abort(MPI_COMM_WORLD, status); }
 
 static void mpi_run(enum coll_loop_kind kind, const void *from, void *into, size_t bytes, int root)
 {
-    const MPI_Comm all = MPI_COMM_WORLD;
+    MPI_Comm all = MPI_COMM_WORLD;
     int n = (int)bytes, count = (int)(bytes / sizeof(double));
 
     switch (kind) {

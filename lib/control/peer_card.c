@@ -202,7 +202,7 @@ static int peer_card_facts_any(int peer, struct card_facts *facts, struct error 
 
 int control_peer_backends(int peer, uint32_t *backends, bool *same_kernel, struct error *err)
 {
-    struct card_facts facts;
+    struct card_facts facts = {0};
     int result = peer_card_facts_any(peer, &facts, err);
 
     if (result != 0)

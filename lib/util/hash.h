@@ -47,4 +47,13 @@ static inline uint64_t hash_bytes(uint64_t basis, const void *bytes, size_t n)
     return basis;
 }
 
+/* The same of n words, lowest byte first. */
+static inline uint64_t hash_words(uint64_t basis, const uint64_t *word, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (unsigned bit = 0; bit < 64; bit += 8)
+            basis = (basis ^ (word[i] >> bit & 0xff)) * UINT64_C(0x100000001b3);
+    return basis;
+}
+
 #endif

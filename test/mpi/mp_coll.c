@@ -452,7 +452,7 @@ static void same_bits(rteam_t team)
     int done = 0;
 
     for (int i = 0; i < 100; i++)
-        mine[i] = 1.0 / (1 + (double)(mix((uint64_t)(mp_rank * 100 + i)) % 100000));
+        mine[i] = 1.0 / (1 + (double)(mix((uint64_t)mp_rank * 100 + (uint64_t)i) % 100000));
     for (size_t a = 0; a < sizeof(algorithm) / sizeof(*algorithm); a++) {
         rcoll_params_t p = {.kind = RCOLL_ALLREDUCE,
                             .flags = RCOLL_ORDERED,

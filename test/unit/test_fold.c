@@ -255,7 +255,7 @@ static void test_complex(void **state)
     } while (0)
 
 #define NEVER(x) ((x) != (x))
-#define SMALL_INTEGER (int)(random_draw(&random) % 4) - 2
+#define SMALL_INTEGER ((int)(random_draw(&random) % 4) - 2)
 #define SMALL_NUMBER (random_draw(&random) % 5 == 0 ? NAN : (float)(random_draw(&random) % 3))
 
 static void test_index(void **state)

@@ -112,7 +112,7 @@ static int agree_open_pipe(const struct rteam *t, int member, bool out)
     uint64_t key[] = {t->name, 0x6167726565};
     rpipe_config_t cfg = {.role = out ? RPIPE_WRITER : RPIPE_READER,
                           .peer = t->rank[member],
-                          .context = hash_bytes(HASH_BASIS, key, sizeof(key)) >> 4,
+                          .context = hash_words(HASH_BASIS, key, sizeof(key) / sizeof(*key)) >> 4,
                           .heuristic = RMALLOC_BEST_FIT,
                           .heap_bytes = 65536 + 4 * t->agree->message_bytes,
                           .timeout_ms = R_AT_ONCE,

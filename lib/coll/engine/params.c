@@ -171,7 +171,7 @@ uint32_t params_hash(const struct rteam *t, const rcoll_params_t *p)
                       params_fold(p) ? p->type : 0,
                       params_fold(p) ? p->op : 0,
                       p->function != NULL};
-    uint64_t hash = hash_bytes(HASH_BASIS, key, sizeof(key));
+    uint64_t hash = hash_words(HASH_BASIS, key, sizeof(key) / sizeof(*key));
 
     if (r.counts != NULL && r.kind != COLL_ALLTOALL)
         hash = hash_bytes(hash, r.counts, (size_t)t->size * sizeof(*r.counts));

@@ -177,7 +177,7 @@ static int parts_divide(struct rplan *plan, const struct coll_request *r,
             break;
         more = n * ((bytes + t->heap_bytes / 2 - 1) / (t->heap_bytes / 2));
         n = more > n ? more : n + 1;
-        n = n < longest ? n : longest;
+        n = n < longest ? n : longest > 0 ? longest : 1;
     }
     parts->used = parts->count == 0 ? 1 : (longest + parts->count - 1) / parts->count;
     parts->used = parts->used == 0 ? 1 : parts->used;
@@ -283,8 +283,8 @@ int parts_make(struct rplan *plan, const struct coll_choice *given, struct error
     key[1] = (uint64_t)plan->choice.radix;
     key[2] = plan->choice.segment;
     key[3] = plan->parts.agreed ? 0 : plan->parts.count;
-    plan->check =
-        params_hash(t, &plan->params) ^ (uint32_t)hash_bytes(HASH_BASIS, key, sizeof(key));
+    plan->check = params_hash(t, &plan->params) ^
+                  (uint32_t)hash_words(HASH_BASIS, key, sizeof(key) / sizeof(*key));
     parts_explain(plan, &r);
     return rc;
 }

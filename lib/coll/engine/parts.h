@@ -5,8 +5,8 @@
 
 #include "coll/engine/plan.h"
 
-/* Chooses the algorithm, divides the plan, and makes its programs. 0, or a code and its message. */
-int parts_make(struct rplan *plan, const struct coll_choice *choice, struct error *err);
+/* Chooses the algorithm, unless one is given, divides the plan, and makes its programs. 0, or a code and its message. */
+int parts_make(struct rplan *plan, const struct coll_choice *given, struct error *err);
 
 /* ---- for the engine ---- */
 

@@ -43,11 +43,10 @@ int plan_fit(struct rplan *plan, const struct program *p, struct error *err)
         rc |= plan->hidden == NULL ? -ENOMEM : 0;
     }
     if (p->space[2] > plan->scratch_bytes || plan->scratch == NULL) {
-        void *scratch = realloc(plan->scratch, p->space[2] + 1);
-
-        rc |= scratch == NULL ? -ENOMEM : 0;
-        plan->scratch = scratch != NULL ? scratch : plan->scratch;
-        plan->scratch_bytes = p->space[2];
+        free(plan->scratch); /* nothing of it is needed: the operation is idle */
+        plan->scratch = malloc(p->space[2] + 1);
+        plan->scratch_bytes = plan->scratch != NULL ? p->space[2] : 0;
+        rc |= plan->scratch == NULL ? -ENOMEM : 0;
     }
     if (rc != 0)
         return error_set(err, -ENOMEM, "no memory for a plan of %u steps", p->count);

@@ -42,7 +42,8 @@ int rcoll_agree(rteam_t team, uint64_t *flags, int *dead, int most)
 static int shrink_open(rteam_t *living, struct rteam *t, const uint64_t *dead, struct error *err)
 {
     uint64_t key[] = {t->name, agree_number(t), 0x736872};
-    rcoll_team_config_t cfg = {.context = hash_bytes(HASH_BASIS, key, sizeof(key)) >> 4,
+    rcoll_team_config_t cfg = {.context =
+                                   hash_words(HASH_BASIS, key, sizeof(key) / sizeof(*key)) >> 4,
                                .heap_bytes = t->heap_bytes,
                                .mem_bytes = t->mem_bytes,
                                .depth = t->depth,

@@ -25,7 +25,8 @@ static int split_open(rteam_t *team, struct rteam *of, struct split_member *list
                       struct error *err)
 {
     uint64_t key[] = {of->name, of->splits};
-    rcoll_team_config_t cfg = {.context = hash_bytes(HASH_BASIS, key, sizeof(key)) >> 4,
+    rcoll_team_config_t cfg = {.context =
+                                   hash_words(HASH_BASIS, key, sizeof(key) / sizeof(*key)) >> 4,
                                .heap_bytes = of->heap_bytes,
                                .mem_bytes = of->mem_bytes,
                                .depth = of->depth,
