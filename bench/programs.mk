@@ -32,7 +32,7 @@ noinst_PROGRAMS += bench/scale_channels
 bench_scale_channels_SOURCES = bench/proc.h bench/scale_channels.c
 bench_scale_channels_LDADD = $(public)
 EXTRA_DIST += bench/scaling
-dist_noinst_SCRIPTS += bench/alloc bench/apps bench/compare bench/compare_coll bench/compare_net bench/compare_sim bench/exchange bench/guest bench/track
+dist_noinst_SCRIPTS += bench/alloc bench/apps bench/compare bench/compare_coll bench/compare_net bench/compare_rma bench/compare_sim bench/exchange bench/guest bench/track
 
 # what bench/alloc runs
 noinst_PROGRAMS += bench/alloc_local bench/alloc_pipe bench/alloc_threads
@@ -51,9 +51,9 @@ bench_alloc_threads_SOURCES = \
 bench_alloc_threads_LDADD = $(public) -lm
 EXTRA_DIST += bench/alloc_plots.py bench/alloc_thesis.py
 
-# the peers of bench/compare, bench/compare_coll, bench/compare_net and bench/exchange
+# the peers of bench/compare, bench/compare_coll, bench/compare_net, bench/compare_rma and bench/exchange
 if HAVE_MPI
-noinst_PROGRAMS += bench/mpi_coll bench/mpi_exchange bench/mpi_peer
+noinst_PROGRAMS += bench/mpi_coll bench/mpi_exchange bench/mpi_peer bench/mpi_rma
 endif
 bench_mpi_coll_SOURCES = bench/coll_loop.c bench/coll_loop.h bench/mpi_coll.c
 bench_mpi_coll_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
@@ -63,5 +63,7 @@ bench_mpi_exchange_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 bench_mpi_exchange_LDADD = $(MPI_LIBS)
 bench_mpi_peer_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 bench_mpi_peer_LDADD = $(MPI_LIBS)
+bench_mpi_rma_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+bench_mpi_rma_LDADD = $(MPI_LIBS)
 
 EXTRA_DIST += bench/README.md examples/README.md
