@@ -20,9 +20,10 @@ void reclaim_set_watermark(struct reclaim *r, double share, uint64_t units, uint
 {
     r->watermark = (uint64_t)(share * (double)units);
     r->refresh_units = r->watermark;
+    r->unit_bytes = unit_bytes;
     if (r->ops == &reclaim_channel)
         r->step = 0;
     else
         r->step = unit_bytes < RECLAIM_STEP ? RECLAIM_STEP / unit_bytes : 1;
-    r->ahead = r->units + r->step;
+    reclaim_schedule_ahead(r);
 }

@@ -40,8 +40,10 @@ struct reclaim {
     uint64_t units;                /* of the heap, in the blocks in flight */
     uint64_t refresh_units;        /* refresh credits when `units` reaches this */
     uint64_t watermark;            /* units at which credits are refreshed; 0: always */
-    uint64_t step;            /* units to allocate after a refresh before memory is fetched first */
-    uint64_t ahead;           /* fetch before the next allocation when `units` reaches this */
+    uint64_t step;                 /* units to send after such a fetch before the next one */
+    uint64_t
+        ahead; /* `units` at which memory is fetched before an allocation; less with each block that comes back; modulo 2^64 */
+    uint32_t unit_bytes;
     struct block_table table; /* tag and channel mode: blocks in flight, by index */
     struct ring_cursor next;  /* tag and channel mode: where the next block is named */
     struct slot *reverse;     /* channel mode: the ring, in the writer's memory */
@@ -60,10 +62,11 @@ void reclaim_close(struct reclaim *r);
 /*
  * The heap has `units` units of `unit_bytes` now: sets the watermark to this share of them. A large heap is used like a small one:
  * RECLAIM_STEP bytes after each refresh what has come back is fetched before more is allocated, so that memory that both caches have
- * is used again; but more than a second-level cache holds, because lines that the reader has there are slow to store to. Channel
- * mode: before every allocation.
+ * is used again; but not before three messages of the size at hand, because lines that the reader has just read are slow to store
+ * to. Channel mode: before every allocation.
  */
-#define RECLAIM_STEP (3u << 20)
+#define RECLAIM_STEP (1u << 20)
+#define RECLAIM_MESSAGES 3
 void reclaim_set_watermark(struct reclaim *r, double share, uint64_t units, uint32_t unit_bytes);
 
 static inline bool reclaim_is_full(const struct reclaim *r) { return r->sent == r->limit; }
@@ -85,15 +88,34 @@ static FORCE_INLINE bool reclaim_sent(struct reclaim *r, struct rdesc *d)
     return UNLIKELY(r->units >= r->refresh_units);
 }
 
-/* The next refresh is at the watermark; once that is passed, when memory is needed (slot_credit_schedule has the reason). */
+/* Memory is fetched before an allocation when so much more has been sent. */
+static inline void reclaim_schedule_ahead(struct reclaim *r) { r->ahead = r->units + r->step; }
+
+/*
+ * The next refresh is at the watermark; once that is passed, when memory is needed (slot_credit_schedule has the reason). A refresh
+ * behind a message, for slots, finds that message in flight, and next-fit goes on behind it: only one that leaves the heap empty
+ * counts as a fetch before an allocation.
+ */
 static inline void reclaim_schedule(struct reclaim *r)
 {
     r->refresh_units = r->units < r->watermark || r->watermark == 0 ? r->watermark : UINT64_MAX;
-    r->ahead = r->units + r->step;
+    if (r->units == 0)
+        reclaim_schedule_ahead(r);
 }
 
-/* Before an allocation: so much is in flight that something has probably come back. */
-static inline bool reclaim_is_due(const struct reclaim *r) { return r->units >= r->ahead; }
+/* Before an allocation: so much has been sent that something has probably come back. */
+static inline bool reclaim_is_due(const struct reclaim *r)
+{
+    return (int64_t)(r->units - r->ahead) >= 0;
+}
+
+/* It is due, but a message of so many bytes is better placed in memory that was not used just now. Not in channel mode. */
+static inline bool reclaim_can_wait(const struct reclaim *r, uint64_t bytes)
+{
+    uint64_t since = r->units - (r->ahead - r->step);
+
+    return r->step != 0 && since * r->unit_bytes < RECLAIM_MESSAGES * bytes;
+}
 
 static inline int reclaim_fetch(struct reclaim *r, const struct credit_area *area, bool all,
                                 struct violation *v)
@@ -106,6 +128,7 @@ static FORCE_INLINE void reclaim_take_back(struct reclaim *r, struct rdesc *d, b
 {
     RPIPE_FAILPOINT("credit: block comes back");
     r->units -= d->units;
+    r->ahead -= d->units;
     r->returned++;
     if (parts && d->mem == NULL)
         r->part_returned(r, d);

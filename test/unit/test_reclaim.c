@@ -386,7 +386,11 @@ static void credits_are_due_at_the_watermark_of_the_heap(void **state)
     assert_true(pair_send(&p, 1, &due));
     assert_true(due);
     assert_true(reclaim_is_due(&p.w)); /* four units are a step */
+    assert_false(reclaim_can_wait(&p.w, RECLAIM_STEP / RECLAIM_MESSAGES));
+    assert_true(reclaim_can_wait(&p.w, RECLAIM_STEP));
     reclaim_schedule(&p.w);            /* passed, and nothing has come back */
+    assert_true(reclaim_is_due(&p.w)); /* that refresh was not before an allocation */
+    reclaim_schedule_ahead(&p.w);
     assert_false(reclaim_is_due(&p.w));
     due = false;
     assert_true(pair_send(&p, 1, &due));
@@ -395,6 +399,15 @@ static void credits_are_due_at_the_watermark_of_the_heap(void **state)
     assert_int_equal(pair_fetch(&p, true, &v), 0);
     reclaim_schedule(&p.w);
     assert_int_equal(p.w.refresh_units, 4);
+    while (p.in_flight > 0)
+        pair_free(&p, 0);
+    assert_int_equal(pair_fetch(&p, true, &v), 0);
+    reclaim_schedule(&p.w); /* the heap is empty: four units from here */
+    assert_true(pair_send(&p, 3, &due));
+    assert_false(reclaim_is_due(&p.w));
+    assert_true(pair_send(&p, 1, &due));
+    assert_true(reclaim_is_due(&p.w));
+    due = false;
     reclaim_set_watermark(&p.w, 0, 16, 64);
     assert_true(pair_send(&p, 1, &due));
     assert_true(due);

@@ -252,11 +252,22 @@ static NOINLINE int write_alloc_slow(struct rch *ch, const char *name, size_t si
     return call_end(&call, rc);
 }
 
+static NOINLINE int write_fetch_due(struct rch *ch, size_t size)
+{
+    int rc;
+
+    if (reclaim_can_wait(&ch->w.blocks, size))
+        return 0;
+    rc = mapped_fetch_credits(ch, NEED_MEMORY);
+    reclaim_schedule_ahead(&ch->w.blocks);
+    return rc;
+}
+
 /* NULL: not at once. */
 static FORCE_INLINE struct rdesc *write_alloc_block(struct rch *ch, size_t size)
 {
     /* channel mode: always, as in write_alloc_attempt */
-    if (UNLIKELY(reclaim_is_due(&ch->w.blocks)) && mapped_fetch_credits(ch, NEED_MEMORY) != 0)
+    if (UNLIKELY(reclaim_is_due(&ch->w.blocks)) && write_fetch_due(ch, size) != 0)
         return NULL;
     return write_give_block(ch, size);
 }
