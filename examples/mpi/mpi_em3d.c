@@ -5,7 +5,8 @@
  * Graph, kernel and order are the same. With --by=send values are collected into a buffer that
  * MPI_Isend sends; receives are posted a phase ahead. With --by=put they are collected into a
  * buffer, go by MPI_Put into a box of the neighbour, and a flag follows. The box of a phase is free
- * again when the neighbour's values of the other phase have arrived.
+ * again when the neighbour's values of the other phase have arrived. With --by=lock, fence and pscw
+ * they go into the same boxes, in the other ways of one-sided MPI (notify.h).
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -37,16 +38,22 @@ struct part {
     struct app_laps laps;
 };
 
-static const char *const ways[] = {"send", "put", NULL};
+static const char *const ways[] = {"send", "put", "lock", "fence", "pscw", NULL};
+static const enum notify_by notify_ways[] = {NOTIFY_FLAG, NOTIFY_FLAG, NOTIFY_LOCK, NOTIFY_FENCE,
+                                             NOTIFY_PSCW};
+static const char *const labels[] = {"mpi send", "mpi put", "mpi lock", "mpi fence", "mpi pscw"};
 static const struct app_option option_table[] = {
     EM3D_OPTION_TABLE(shape),
-    APP_WORD("by", 'b', &by, ways, "send: values by MPI_Isend; put: by MPI_Put, flush and a flag"),
+    APP_WORD("by", 'b', &by, ways,
+             "send: values by MPI_Isend; put: by MPI_Put, flush and a flag; lock, fence, pscw: the "
+             "other ways of one-sided MPI"),
     APP_END,
 };
 
 static void part_create(struct part *p, int rank, int nranks)
 {
     uint32_t most = 0, all;
+    int *peers;
 
     if (em3d_create(&p->g, &shape, rank, nranks) != 0)
         MPI_Abort(MPI_COMM_WORLD, 1);
@@ -75,8 +82,14 @@ static void part_create(struct part *p, int rank, int nranks)
         }
     }
     MPI_Allreduce(&most, &all, 1, MPI_UINT32_T, MPI_MAX, MPI_COMM_WORLD);
-    if (by_put)
-        notify_create(&p->boxes, EM3D_KINDS * nranks, all * sizeof(double));
+    if (!by_put)
+        return;
+    peers = memory((size_t)nranks, sizeof(*peers));
+    for (int i = 0; i < p->count; i++)
+        peers[i] = p->links[i].peer;
+    notify_create_by(&p->boxes, notify_ways[by], EM3D_KINDS * nranks, all * sizeof(double), peers,
+                     p->count);
+    free(peers);
 }
 
 static int box_of(const struct part *p, int phase, int from) { return phase * p->g.nranks + from; }
@@ -94,7 +107,9 @@ static void receive_post(struct part *p, int phase)
 
 static void send_values(struct part *p, int phase, uint32_t step)
 {
-    if (!by_put)
+    if (by_put)
+        notify_begin(&p->boxes);
+    else
         MPI_Waitall(p->count, p->sending[phase], MPI_STATUSES_IGNORE);
     for (int i = 0; i < p->count; i++) {
         const struct link *l = &p->links[i];
@@ -109,11 +124,15 @@ static void send_values(struct part *p, int phase, uint32_t step)
             MPI_Isend(l->pack[phase], (int)count, MPI_DOUBLE, l->peer, phase, MPI_COMM_WORLD,
                       request);
     }
+    if (by_put)
+        notify_end(&p->boxes);
 }
 
 static void read_values(struct part *p, int phase, uint32_t step)
 {
-    if (!by_put) {
+    if (by_put) {
+        notify_arrive(&p->boxes);
+    } else {
         MPI_Waitall(p->count, p->receiving[phase], MPI_STATUSES_IGNORE);
         if (phase == EM3D_E || step + 1 < shape.steps)
             receive_post(p, 1 - phase);
@@ -180,15 +199,8 @@ static uint64_t gather(const struct part *p)
 
 static int report(const struct part *p, double took, double comm, double waiting, uint64_t digest)
 {
-    struct app_result result = {"em3d",
-                                by_put ? "mpi put" : "mpi send",
-                                p->g.nranks,
-                                took,
-                                comm,
-                                waiting,
-                                (double)shape.steps,
-                                "steps",
-                                digest};
+    struct app_result result = {"em3d",  labels[by],          p->g.nranks, took,  comm,
+                                waiting, (double)shape.steps, "steps",     digest};
     uint64_t alone;
 
     app_result_print(&result);
@@ -209,7 +221,7 @@ int main(int argc, char **argv)
     int rank, nranks, status = 0;
 
     app_parse("em3d over MPI.", option_table, argc, argv);
-    by_put = by == 1;
+    by_put = by > 0;
     if (app_options.quick)
         shape = (struct em3d_shape)EM3D_SHAPE_QUICK;
     MPI_Init(&argc, &argv);

@@ -5,7 +5,8 @@
  * Blocks, kernel and order of a step are the same. With --by=send halos go by MPI_Isend out of the
  * grid (rows) or out of a buffer into which they were computed (columns), and receives are posted a
  * step ahead. With --by=put they go by MPI_Put into one of two boxes of the neighbour, with a flag
- * behind them; a neighbour whose halo has come has used the one before.
+ * behind them; a neighbour whose halo has come has used the one before. With --by=lock, fence and
+ * pscw they go into the same boxes, in the other ways of one-sided MPI (notify.h).
  */
 #include <mpi.h>
 #include <stdbool.h>
@@ -34,10 +35,15 @@ struct part {
     struct app_laps laps;
 };
 
-static const char *const ways[] = {"send", "put", NULL};
+static const char *const ways[] = {"send", "put", "lock", "fence", "pscw", NULL};
+static const enum notify_by notify_ways[] = {NOTIFY_FLAG, NOTIFY_FLAG, NOTIFY_LOCK, NOTIFY_FENCE,
+                                             NOTIFY_PSCW};
+static const char *const labels[] = {"mpi send", "mpi put", "mpi lock", "mpi fence", "mpi pscw"};
 static const struct app_option option_table[] = {
     HEAT_OPTION_TABLE(options),
-    APP_WORD("by", 'b', &by, ways, "send: halos by MPI_Isend; put: by MPI_Put, flush and a flag"),
+    APP_WORD("by", 'b', &by, ways,
+             "send: halos by MPI_Isend; put: by MPI_Put, flush and a flag; lock, fence, pscw: the "
+             "other ways of one-sided MPI"),
     APP_END,
 };
 
@@ -57,7 +63,9 @@ static void receive_post(struct part *p, int k)
 
 static void receive(struct part *p, int k)
 {
-    if (!by_put) {
+    if (by_put) {
+        notify_arrive(&p->boxes);
+    } else {
         MPI_Waitall(HEAT_SIDES, p->receiving[k % 2], MPI_STATUSES_IGNORE);
         receive_post(p, k + 1);
     }
@@ -81,6 +89,8 @@ static void pack_memory(struct part *p, int k)
 
 static void hand_over(struct part *p, const double *grid, int k)
 {
+    if (by_put)
+        notify_begin(&p->boxes);
     for (int i = 0; i < HEAT_SIDES; i++) {
         int cells = heat_halo_cells(&p->block, i);
         const double *from = i == HEAT_UP ? grid
@@ -98,6 +108,8 @@ static void hand_over(struct part *p, const double *grid, int k)
                       &p->sending[k % 2][i]);
         p->halo.send[i] = NULL;
     }
+    if (by_put)
+        notify_end(&p->boxes);
 }
 
 static double *numbers(size_t n) { return memory(n, sizeof(double)); }
@@ -107,6 +119,7 @@ static void part_create(struct part *p)
     struct heat_block *b = &p->block;
     size_t longest = (size_t)(b->rows > b->cols ? b->rows : b->cols),
            cells = (size_t)b->rows * (size_t)b->cols;
+    int peers[HEAT_SIDES], npeers = 0;
 
     p->now = numbers(cells);
     p->next = numbers(cells);
@@ -122,8 +135,12 @@ static void part_create(struct part *p)
             p->sending[k][i] = MPI_REQUEST_NULL;
         }
     }
+    for (int i = 0; i < HEAT_SIDES; i++)
+        if (b->peer[i] >= 0)
+            peers[npeers++] = b->peer[i];
     if (by_put)
-        notify_create(&p->boxes, 2 * HEAT_SIDES, (size_t)b->n * sizeof(double));
+        notify_create_by(&p->boxes, notify_ways[by], 2 * HEAT_SIDES, (size_t)b->n * sizeof(double),
+                         peers, npeers);
 }
 
 static double run(struct part *p)
@@ -195,7 +212,7 @@ int main(int argc, char **argv)
     int status = 0;
 
     app_parse("heat2d over MPI.", option_table, argc, argv);
-    by_put = by == 1;
+    by_put = by > 0;
     if (app_options.quick) {
         options.size = 97;
         options.steps = 100;
@@ -217,7 +234,7 @@ int main(int argc, char **argv)
     if (p.rank == 0) {
         struct app_result result = {
             "heat2d",
-            by_put ? "mpi put" : "mpi send",
+            labels[by],
             p.nranks,
             took,
             comm,
