@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rpipe.h: the job, its pipes, messages, regions, cells, groups, and the control network.
+ * rpipe.h: the job, its pipes, messages, regions, windows, cells, groups, and the control network.
  *
  * A pipe carries messages one way, from a writer to a reader, in order, as pipe(2) does; but a message is memory of
  * the pipe that is handed over, not bytes that are copied. A call that waits obeys the deadline of its pipe and then
@@ -200,10 +200,13 @@ int R_VERB(rpending, rpipe_pending,
 
 typedef struct rregion *rregion_t;
 
-/* Registers bytes at buf, which stay the program's, for every pipe. NULL: memory of ch itself, which writes. */
+/*
+ * Registers bytes at buf, which stay the program's, for every pipe. buf NULL: memory of ch itself, which writes; ch
+ * NULL, too: memory of the library, which other processes of this host can map (windows).
+ */
 int rregion_open(rregion_t *region, rch_t ch, void *buf, size_t bytes);
 
-/* Ends the registration. -EBUSY: transfers are in flight; rdone() waits for them. */
+/* Ends the registration. -EBUSY: transfers are in flight; rdone() waits for them. Or windows of the region are open. */
 int rregion_close(rregion_t region);
 
 /* Address of the first byte; NULL: errno has the code. */
@@ -224,6 +227,56 @@ int R_VERB(rread_into, rpipe_read_into,
 
 /* Waits until *done is not 0; done NULL: until no transfer of this end is in flight. flags: 0 or R_NOWAIT. */
 int R_VERB(rdone, rpipe_done, (rch_t ch, const int *done, int flags));
+
+/* ---- windows: regions that the other end of a pipe writes into and fetches from ---- */
+
+typedef struct rwindow *rwindow_t; /* a region of this process that one peer can access */
+typedef struct rremote *rremote_t; /* a window of the peer, attached to a pipe to it */
+
+/* Names a window: plain data, which travels in any message to the peer. */
+typedef struct rwindow_handle {
+    uint64_t word[8];
+} rwindow_handle_t;
+
+#define RWINDOW_READ 1  /* flags: the peer may fetch from the window */
+#define RWINDOW_WRITE 2 /* flags: the peer may write into the window */
+
+/* How an attached window is accessed. */
+typedef enum {
+    RWINDOW_MAPPED = 1, /* its memory is mapped here: one copy, by this processor */
+    RWINDOW_CROSS = 2,  /* the kernel copies between the two address spaces */
+    RWINDOW_REMOTE = 3  /* by the network; the near memory must be in a region */
+} rwindow_way_t;
+
+/* Opens a region to the process at the other end of ch, by ch's backend; stays open when ch is closed. Does not wait. */
+int rwindow_open(rwindow_t *window, rch_t ch, rregion_t region, int flags,
+                 rwindow_handle_t *handle);
+
+/* The peer must not use the window any more; what it does with it afterwards fails, or is lost. */
+int rwindow_close(rwindow_t window);
+
+/* Attaches the peer's window to ch, which writes to it. -ENOTSUP: the two processes have no way. flags: 0 or R_NOWAIT. */
+int rwindow_attach(rremote_t *remote, rch_t ch, const rwindow_handle_t *handle, int flags);
+
+/* Detaches a window; rclose of its pipe does too. -EBUSY: transfers are in flight; rdone() waits for them. */
+int rwindow_detach(rremote_t remote);
+
+/* enum rwindow_way_t, or -EINVAL. */
+int rwindow_way(rremote_t remote);
+
+/* Bytes of the window; 0: remote is not attached. */
+uint64_t rwindow_bytes(rremote_t remote);
+
+/*
+ * Places bytes in the window at offset `at`. Every message that is written to its pipe afterwards arrives behind them.
+ * region: where `from` is; NULL: in no region. done as of rwrite_from. flags: 0 or R_NOWAIT.
+ */
+int rwindow_write(rremote_t remote, uint64_t at, const void *from, size_t bytes, rregion_t region,
+                  int *done, int flags);
+
+/* Copies bytes at offset `at` of the window to `into`, which has them when *done is 1. Otherwise as rwindow_write. */
+int rwindow_fetch(rremote_t remote, uint64_t at, void *into, size_t bytes, rregion_t region,
+                  int *done, int flags);
 
 /* ---- cells: an array of 64-bit words in the memory of an owner, with atomic operations from another process ---- */
 
