@@ -273,6 +273,8 @@ rpipe_sources = \
 	lib/rpipe/data/path_remote_read.h \
 	lib/rpipe/data/path_remote_transfer.c \
 	lib/rpipe/data/path_remote_transfer.h \
+	lib/rpipe/data/path_remote_window.c \
+	lib/rpipe/data/path_remote_window.h \
 	lib/rpipe/data/path_remote_write.c \
 	lib/rpipe/data/path_remote_write.h \
 	lib/rpipe/data/publish.h \
@@ -324,6 +326,7 @@ rpipe_sources = \
 	lib/rpipe/job/thread_quiesce.h \
 	lib/rpipe/region/region.c \
 	lib/rpipe/region/region.h \
+	lib/rpipe/region/region_memory.c \
 	lib/rpipe/region/region_read.c \
 	lib/rpipe/region/region_read.h \
 	lib/rpipe/region/region_write.c \
@@ -331,6 +334,12 @@ rpipe_sources = \
 	lib/rpipe/region/registration.c \
 	lib/rpipe/region/registration.h \
 	lib/rpipe/region/remote_key_cache.c \
+	lib/rpipe/window/handle.c \
+	lib/rpipe/window/handle.h \
+	lib/rpipe/window/move.c \
+	lib/rpipe/window/remote.c \
+	lib/rpipe/window/window.c \
+	lib/rpipe/window/window.h \
 	lib/rpipe/wait/event.c \
 	lib/rpipe/wait/event.h \
 	lib/rpipe/wait/event_message.c \
@@ -515,6 +524,8 @@ pkglib_LTLIBRARIES =
 
 pkglib_LTLIBRARIES += lib/btl_shm.la
 lib_btl_shm_la_SOURCES = \
+	lib/btl/shm/cross.c \
+	lib/btl/shm/cross.h \
 	lib/btl/shm/mapping.c \
 	lib/btl/shm/mapping.h \
 	lib/btl/shm/shm.c

@@ -45,7 +45,8 @@
  *      repeated after progress. Any other value is the error of the connection.
  *   8. The writes of one connection are placed in the order of the calls. Within one write, every
  *      byte of the payload is visible to the target's processor before any change of the last 8
- *      bytes of the slot is. Within the slot nothing else is ordered.
+ *      bytes of the slot is. Within the slot nothing else is ordered. A write without a slot is
+ *      visible as a whole before any change of the last 8 bytes of the slot of a later write.
  *   9. get and atomic are not ordered with each other, nor with writes, except by flush and by
  *      their own completion.
  *  10. When flush returns 0, all writes and atomics that were accepted before the first of its
@@ -68,7 +69,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BTL_OPS_VERSION 3
+#define BTL_OPS_VERSION 4
 #define BTL_NAME_MAX 8
 
 /* ---- capabilities ---- */
@@ -222,6 +223,11 @@ struct btl_host {
      * its callers.
      */
     void (*connection_failed)(void);
+    /*
+     * The pid of a peer, or of this process, as this process sees it. The kernel has confirmed it.
+     * 0; -ENOTSUP and the reason: it is not visible from here.
+     */
+    int (*process)(int peer, int *pid, struct error *err);
 };
 
 struct btl_attributes {
@@ -291,6 +297,15 @@ struct btl_ops {
     int (*register_memory)(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access,
                            struct btl_memory *memory, struct error *err);
 
+    /*
+     * BTL_LOAD_STORE, in the place of register_memory: lends memory of the user to a peer, until
+     * free. `fd`: the segment that is mapped at base (util/segment.h, writable by peers), which the
+     * peer maps; it stays the caller's. -1: private memory, which the peer reaches by `copy` only;
+     * -ENOTSUP: that is switched off. NULL without BTL_LOAD_STORE.
+     */
+    int (*lend)(struct btl *btl, int peer, void *base, size_t bytes, int fd, uint32_t access,
+                struct btl_memory *memory, struct error *err);
+
     /* -- memory of a peer -- */
 
     /*
@@ -301,6 +316,19 @@ struct btl_ops {
                   uint32_t access, struct btl_remote *remote, struct error *err);
     /* Detaches. Without effect if remote->mapping is NULL. */
     void (*detach)(struct btl *btl, struct btl_remote *remote);
+    /*
+     * BTL_LOAD_STORE: attaches to memory that the peer has lent. remote->base NULL: by `copy` only.
+     * -EAGAIN: its announcement has not arrived yet. -ENOTSUP: the kernel does not permit it, or it
+     * is switched off. NULL without BTL_LOAD_STORE.
+     */
+    int (*borrow)(struct btl *btl, int peer, const struct btl_key *key, size_t bytes,
+                  uint32_t access, struct btl_remote *remote, struct error *err);
+    /*
+     * Copies between memory of this process and lent private memory of a peer. -EPROTO: the peer
+     * does not lend it any more; -ESRCH: the peer has ended. A part may have been copied.
+     */
+    int (*copy)(struct btl *btl, const struct btl_remote *remote, uint64_t offset, void *memory,
+                size_t bytes, bool to_peer, struct error *err);
 
     /*
      * -- connections: NULL with BTL_LOAD_STORE. Each end of a pipe opens one, the two exchange

@@ -75,6 +75,12 @@ struct control_host {
     uint8_t id[24];
 };
 
+/* A process, to others. */
+struct control_process {
+    uint64_t id; /* the first half of the public process id */
+    int pid; /* as this process sees it; -1: it is in another pid namespace, or this is not known */
+};
+
 /* Magic, versions, rank, cookie, process id, host, pid, backends; no addresses yet. 0 or -errno
  * and a message. */
 int card_make(struct card *card, int rank, struct error *err);

@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define CARD_MS 1000
 
@@ -54,13 +55,17 @@ static int peer_card_fetch(int peer, struct card *card, int64_t deadline, struct
 static struct card_facts peer_card_facts_of(const struct card *card)
 {
     struct error unused = {""};
+    struct control_process process = {.pid = card_same_pids(card, &control.card) ? (int)card->pid
+                                                                                 : -1};
 
+    memcpy(&process.id, card->process_id, sizeof(process.id));
     return (struct card_facts){.known = true,
                                .same_kernel = card_same_kernel(card, &control.card),
                                .shows_host = card_shows_host(card),
                                .path = peer_card_path(card, &unused),
                                .backends = card->backends,
-                               .host = card_host(card)};
+                               .host = card_host(card),
+                               .process = process};
 }
 
 /* Keeps the card, unless another thread was faster, or the peer has ended. 0 or -ENOMEM. */
@@ -210,6 +215,16 @@ int control_peer_backends(int peer, uint32_t *backends, bool *same_kernel, struc
     *backends = facts.backends;
     *same_kernel = facts.same_kernel;
     return 0;
+}
+
+int control_process(int peer, struct control_process *process, struct error *err)
+{
+    struct card_facts facts;
+    int result = peer_card_facts_any(peer, &facts, err);
+
+    if (result == 0)
+        *process = facts.process;
+    return result;
 }
 
 int control_host(int peer, struct control_host *host, struct error *err)

@@ -24,6 +24,9 @@ int control_host_unknown(int peer);
  * 0; -ENOENT: there is no such peer; -ENOTCONN; -EHOSTUNREACH; with a message. */
 int control_peer_backends(int peer, uint32_t *backends, bool *same_kernel, struct error *err);
 
+/* The process of the peer, or this one. On one host the kernel has confirmed the pid of a peer that has
+ * connected (greeting.c). As control_peer_backends(). */
+int control_process(int peer, struct control_process *process, struct error *err);
 /* That of the peer, or of this rank. As control_peer_backends(). */
 int control_host(int peer, struct control_host *host, struct error *err);
 

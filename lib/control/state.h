@@ -55,6 +55,7 @@ struct card_facts {
     int path; /* enum control_path, or -errno: peer_card_path() */
     uint32_t backends;
     struct control_host host;
+    struct control_process process;
 };
 
 /* Where WIRE_EXITING for a peer is. What was queued on the peer's own connection is lost with it. */

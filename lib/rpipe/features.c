@@ -6,7 +6,8 @@
 #include "rpipe/end/debug_check.h"
 #include "rpipe/grow/grow.h"
 #include "rpipe/region/region.h"
+#include "rpipe/window/window.h"
 
 const struct end_feature *const end_features[] = {
-    &debug_check_feature, &cells_feature, &growth_feature, &region_feature, NULL,
+    &debug_check_feature, &cells_feature, &growth_feature, &region_feature, &window_feature, NULL,
 };

@@ -253,6 +253,8 @@ static int segment_make_file(size_t *bytes, bool peer_writes, bool huge, struct 
     return file == -ENOSPC || file == -EFBIG ? -ENOMEM : file;
 }
 
+size_t segment_bytes(size_t bytes) { return map_round_up(bytes, (size_t)sysconf(_SC_PAGESIZE)); }
+
 int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, int *fd,
                  struct error *err)
 {

@@ -25,6 +25,8 @@ struct segment {
 /* Creates a segment of at least `bytes`, in whole pages. The caller passes *fd on and closes it. */
 int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, int *fd,
                  struct error *err);
+/* The bytes of such a segment for `bytes` that are requested without huge pages. */
+size_t segment_bytes(size_t bytes);
 /*
  * Checks seals, size and memory of a received descriptor, then maps it. The descriptor stays the
  * caller's.

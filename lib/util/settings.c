@@ -38,6 +38,8 @@ static const struct entry {
          "how cells of this process are operated on by others; service: by its service thread"},
     [SET_CONTROL] = {"RPIPE_CONTROL", "auto", CHOICE, "auto|unix|tcp", 0, 0,
                      "sockets of the control network"},
+    [SET_CROSS] = {"RPIPE_CROSS", "1", NUMBER, NULL, 0, 1,
+                   "0: windows never use process_vm_readv and process_vm_writev"},
     [SET_WAIT] = {"RPIPE_WAIT", "adaptive", CHOICE, "spin|yield|sleep|adaptive", 0, 0,
                   "how calls wait"},
     [SET_SPIN] =

@@ -19,6 +19,7 @@ enum setting {
     SET_BTL,
     SET_ATOMICS,
     SET_CONTROL,
+    SET_CROSS,
     SET_WAIT,
     SET_SPIN,
     SET_TIMEOUT_MS,

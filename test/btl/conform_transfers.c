@@ -75,8 +75,13 @@ static void writes(struct side *s)
                                 .c = before});
             pattern_fill((uint8_t *)f.near_heap.base + note.offset, note.bytes, note.key);
             seal(&f.near_ring, 0, &note);
-            write_must(s, f.connection, note.bytes == 0 && draw(s, 2) == 0 ? NULL : &payload,
-                       &slot);
+            if (draw(s, 2) == 0) { /* a payload alone is there before a later slot */
+                write_must(s, f.connection, &payload, NULL);
+                write_must(s, f.connection, NULL, &slot);
+            } else {
+                write_must(s, f.connection, note.bytes == 0 && draw(s, 2) == 0 ? NULL : &payload,
+                           &slot);
+            }
             ask_begin(s, &(struct ask){.what = ASK_AWAIT, .id = 0, .a = 0, .b = number, .c = 1});
             flush_must(s, f.connection);
             there = ask_end(s);

@@ -47,7 +47,10 @@ sim_tests = \
 	test/unit/test_region_tag-1.sim \
 	test/unit/test_rfree_queues-1.sim \
 	test/unit/test_region_threads-1.sim \
-	test/unit/test_region_threads-1+tcp.sim
+	test/unit/test_region_threads-1+tcp.sim \
+	test/unit/test_window-1.sim \
+	test/unit/test_window-2.sim \
+	test/unit/test_window-1+tcp.sim
 network_tests = $(network_scripts)
 if HAVE_CMOCKA
 network_tests += $(sim_tests)

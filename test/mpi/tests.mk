@@ -33,6 +33,7 @@ mpi_programs = \
 	test/mpi/mp_reopen \
 	test/mpi/mp_soak \
 	test/mpi/mp_threads \
+	test/mpi/mp_window \
 	test/mpi/mp_wait
 mpi_tests = \
 	examples/am_ping-2.mpi \
@@ -201,6 +202,11 @@ mpi_tests = \
 	test/mpi/mp_threads-2.mpi \
 	test/mpi/mp_threads-2+tcp.mpi \
 	test/mpi/mp_threads-5.mpi \
+	test/mpi/mp_window-1.mpi \
+	test/mpi/mp_window-2.mpi \
+	test/mpi/mp_window-2+ofi.mpi \
+	test/mpi/mp_window-2+ofi_steps.mpi \
+	test/mpi/mp_window-3+tcp.mpi \
 	test/mpi/mp_wait-2-adaptive.mpi \
 	test/mpi/mp_wait-2-sleep.mpi \
 	test/mpi/mp_wait-2-spin.mpi \
@@ -242,6 +248,7 @@ test_mpi_mp_region_LDADD = $(public)
 test_mpi_mp_reopen_LDADD = $(public)
 test_mpi_mp_soak_LDADD = $(public)
 test_mpi_mp_threads_LDADD = $(public)
+test_mpi_mp_window_LDADD = $(public)
 test_mpi_mp_wait_LDADD = $(public)
 
 # each needs the program whose name it begins with

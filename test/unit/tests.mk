@@ -87,6 +87,7 @@ unit_tests = \
 	test/unit/test_tree_fit_memory \
 	test/unit/test_tree_fit_walk \
 	test/unit/test_tcp \
+	test/unit/test_window \
 	test/unit/test_vmem \
 	test/unit/test_vmem_debug \
 	test/unit/test_yield_policy
@@ -143,6 +144,7 @@ test_unit_test_neighbors_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_reduce_LDADD = $(public) $(CMOCKA_LIBS) -lm
 test_unit_test_redux_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_region_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_window_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_region_end_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_region_tag_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_rfree_queues_LDADD = $(public) $(CMOCKA_LIBS)

@@ -55,7 +55,7 @@ void deferred_abandon(struct btl_connection *connection)
         list_remove(&op->link);
         list_append(&btl->orphans, &op->link);
     }
-    connection->pending = connection->placing = 0;
+    connection->pending = connection->placing = connection->alone = 0;
     list_remove(&connection->stuck);
     deferred_continue(btl);
 }

@@ -80,6 +80,7 @@ struct ofi_op {
     fi_addr_t to;
     struct btl_done *done;
     enum ofi_kind kind;
+    bool alone; /* WRITE: without a slot */
     int atomic; /* enum btl_atomic */
     void *old;  /* where the old value of an atomic is stored, or NULL */
     struct ofi_part part;
@@ -104,6 +105,7 @@ struct btl_connection {
     struct link ops;  /* outstanding operations */
     uint32_t pending; /* their number */
     uint32_t placing; /* the number of them that a flush waits for */
+    uint32_t alone;   /* the number of them that are writes without a slot: no slot passes them */
     struct ofi_part
         rest; /* STREAM: payload of an accepted write that the provider has not accepted yet */
     struct ofi_part rest_slot; /* STREAM: the same of its slot */

@@ -8,7 +8,7 @@
  * Invariants: an outstanding operation is in the list of its connection or in btl.orphans; it has
  * one step posted, or is in btl.stuck. connection.pending is the number of operations in its list,
  * connection.placing the number of those that place something in the peer's memory, flushes
- * included.
+ * included, connection.alone the number of those that are writes without a slot.
  */
 #include "btl/ofi/operation.h"
 
@@ -89,6 +89,7 @@ struct ofi_op *operation_take(struct btl_connection *connection, enum ofi_kind k
     op->peer = connection->peer;
     op->to = connection->to;
     op->kind = kind;
+    op->alone = false;
     op->done = done;
     op->old = NULL;
     op->part.bytes = op->next.bytes = 0;
@@ -104,6 +105,7 @@ void operation_put(struct btl *btl, struct ofi_op *op)
         op->connection->pending--;
         if (operation_places(op))
             op->connection->placing--;
+        op->connection->alone -= op->alone;
         op->connection = NULL;
     }
     if (op->remote != NULL)

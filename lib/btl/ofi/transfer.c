@@ -35,6 +35,8 @@ int transfer_write(struct btl_connection *connection, const struct btl_transfer 
     struct ofi_op *op;
     int rc = transfer_ready(connection);
 
+    if (rc == 0 && slot != NULL && connection->alone > 0)
+        rc = -EAGAIN; /* it must not pass the payload that it follows */
     if (rc != 0) {
         connection->counts.refused += rc == -EAGAIN;
         return rc;
@@ -53,6 +55,8 @@ int transfer_write(struct btl_connection *connection, const struct btl_transfer 
     }
     op->part = post_part_of(payload != NULL ? payload : slot);
     op->next = post_part_of(payload != NULL ? slot : NULL);
+    op->alone = slot == NULL;
+    connection->alone += op->alone;
     return post_start(connection, op, "fi_writemsg");
 }
 

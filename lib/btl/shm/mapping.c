@@ -33,6 +33,7 @@
 struct mapping_peer {
     struct link list;
     uint32_t mappings, waiting;
+    uint64_t newest; /* the largest id that it has announced */
 };
 
 struct mapping {
@@ -175,6 +176,8 @@ void mapping_announced(struct mapping_table *table, int peer, uint64_t id, uint3
     if (m != NULL) {
         m->access = access;
         m->bytes = bytes;
+        if (m->of->newest < id)
+            m->of->newest = id;
         m->error = mapping_fill(m, fd, &err);
     } else {
         mapping_peer_release(table, peer);
@@ -284,6 +287,20 @@ int mapping_attach(struct mapping_table *table, int peer, const struct btl_key *
     }
     pthread_mutex_unlock(&table->lock);
     return rc;
+}
+
+int mapping_borrow(struct mapping_table *table, int peer, const struct btl_key *key, size_t bytes,
+                   uint32_t access, struct btl_remote *remote, struct error *err)
+{
+    const uint64_t id = key->word[KEY_SLAB];
+    const struct mapping_peer *p;
+    bool early;
+
+    pthread_mutex_lock(&table->lock);
+    p = hash_get(&table->peers, (uint64_t)(uint32_t)peer);
+    early = id >> MAPPING_ID_BITS == 0 && (p == NULL || id > p->newest);
+    pthread_mutex_unlock(&table->lock);
+    return early ? -EAGAIN : mapping_attach(table, peer, key, bytes, access, remote, err);
 }
 
 void mapping_detach(struct mapping_table *table, struct btl_remote *remote)

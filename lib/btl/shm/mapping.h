@@ -22,6 +22,9 @@
 #define MAPPING_ID_BITS 40 /* of the id of a segment, which its owner chooses */
 
 enum { KEY_SLAB, KEY_OFFSET, KEY_BYTES, KEY_ACCESS }; /* words of struct btl_key */
+/* Besides the access: a segment of the user's, and private memory, whose other words are those of cross.h. */
+#define KEY_LENT 0x100u
+#define KEY_CROSS 0x200u
 
 /* What the backends of two ranks send each other, with the descriptor of the segment. */
 enum shm_message_type { SHM_SEGMENT = 1, SHM_REVOKED = 2 };
@@ -60,6 +63,11 @@ void mapping_peer_gone(struct mapping_table *table, int peer);
 
 /* As the calls of struct btl_ops. */
 int mapping_attach(struct mapping_table *table, int peer, const struct btl_key *key, size_t bytes,
+                   uint32_t access, struct btl_remote *remote, struct error *err);
+/*
+ * As `borrow`. The ids of a peer grow, and are announced in their order: -EAGAIN if this one is above all that have arrived.
+ */
+int mapping_borrow(struct mapping_table *table, int peer, const struct btl_key *key, size_t bytes,
                    uint32_t access, struct btl_remote *remote, struct error *err);
 void mapping_detach(struct mapping_table *table, struct btl_remote *remote);
 

@@ -7,15 +7,21 @@
  * there, since both travel the same FIFO. When the slab is freed, the peer is notified. The
  * segments of peers are in mapping.c.
  *
- * Locks: that of the slab pool, which serializes the callbacks below; that of the mappings. Neither
- * is taken with the other held.
+ * Memory of the user is lent: a segment is passed like that of a slab, private memory is recorded
+ * (cross.h).
+ *
+ * Locks: that of the slab pool, which serializes the callbacks below; inside of it `sharing`, under
+ * which segments get their ids and are passed, so that a peer receives growing ids; that of the
+ * mappings, alone.
  */
 #include "btl/btl.h"
+#include "btl/shm/cross.h"
 #include "btl/shm/mapping.h"
 #include "util/segment.h"
 #include "btl/slab.h"
 
 #include "util/cpu.h"
+#include "util/list.h"
 #include "util/log.h"
 
 #include <errno.h>
@@ -27,9 +33,18 @@
 struct btl {
     struct btl_host host;
     struct slab_pool *slabs;
-    uint64_t last_id; /* of a segment */
     struct mapping_table mappings;
-    pthread_mutex_t sharing; /* of shm_segment.other */
+    pthread_mutex_t sharing; /* of last_id, lent, and shm_segment.other */
+    uint64_t last_id;        /* of a segment */
+    struct link lent;        /* struct shm_lent */
+    struct cross cross;
+};
+
+/* A segment of the user's that a peer may map. */
+struct shm_lent {
+    struct link link;
+    uint64_t id;
+    int peer;
 };
 
 /* A segment of this process: the registration of its slab. */
@@ -83,9 +98,9 @@ static void shm_message(struct btl *btl, int peer, const void *body, size_t byte
 static int shm_map(void *backend, struct slab_range *r, struct error *err)
 {
     struct shm_segment *s = calloc(1, sizeof(*s));
-    struct btl *btl = backend;
     int rc;
 
+    (void)backend;
     if (s == NULL)
         return error_set(err, -ENOMEM, "there is no memory for the metadata of a segment");
     rc = segment_make(r->bytes, r->access != BTL_PEER_READS, r->huge, &s->segment, &s->fd, err);
@@ -94,7 +109,6 @@ static int shm_map(void *backend, struct slab_range *r, struct error *err)
         return rc;
     }
     segment_populate(&s->segment);
-    s->id = ++btl->last_id;
     r->base = s->segment.base;
     r->bytes = s->segment.bytes;
     r->registration = s;
@@ -116,8 +130,13 @@ static void shm_unmap(void *backend, struct slab_range *r)
 static int shm_register(void *backend, struct slab_range *r, struct error *err)
 {
     struct shm_segment *s = r->registration;
-    const int rc = shm_pass(backend, r->peer, s, r->access, s->fd, err);
+    struct btl *btl = backend;
+    int rc;
 
+    pthread_mutex_lock(&btl->sharing);
+    s->id = ++btl->last_id;
+    rc = shm_pass(btl, r->peer, s, r->access, s->fd, err);
+    pthread_mutex_unlock(&btl->sharing);
     if (rc == 0 && r->access != BTL_PEER_ATOMICS) {
         close(s->fd);
         s->fd = -1;
@@ -154,7 +173,71 @@ static int shm_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, b
     return slab_alloc(btl->slabs, peer, bytes, access, huge, memory, err);
 }
 
-static void shm_free(struct btl *btl, struct btl_memory *memory) { slab_free(btl->slabs, memory); }
+/* ---- memory of the user ---- */
+
+static int shm_lend_segment(struct btl *btl, int peer, size_t bytes, int fd, uint32_t access,
+                            struct btl_memory *memory, struct error *err)
+{
+    struct shm_segment s = {.segment.bytes = segment_bytes(bytes)};
+    struct shm_lent *l = calloc(1, sizeof(*l));
+    int rc;
+
+    if (l == NULL)
+        return error_set(err, -ENOMEM, "there is no memory for the metadata of a segment");
+    l->peer = peer;
+    pthread_mutex_lock(&btl->sharing);
+    l->id = s.id = ++btl->last_id;
+    rc = shm_pass(btl, peer, &s, access, fd, err);
+    if (rc == 0)
+        list_append(&btl->lent, &l->link);
+    pthread_mutex_unlock(&btl->sharing);
+    if (rc != 0) {
+        free(l);
+        return rc;
+    }
+    memory->key = (struct btl_key){{l->id, 0, bytes, access | KEY_LENT}};
+    memory->slab = l;
+    return 0;
+}
+
+static void shm_end_segment(struct btl *btl, struct shm_lent *l)
+{
+    const struct shm_message m = {SHM_REVOKED, 0, l->id, 0};
+
+    (void)shm_send_to_peer(btl, l->peer, &m, -1);
+    pthread_mutex_lock(&btl->sharing);
+    list_remove(&l->link);
+    pthread_mutex_unlock(&btl->sharing);
+    free(l);
+}
+
+static int shm_lend(struct btl *btl, int peer, void *base, size_t bytes, int fd, uint32_t access,
+                    struct btl_memory *memory, struct error *err)
+{
+    int rc = fd >= 0 ? shm_lend_segment(btl, peer, bytes, fd, access, memory, err)
+                     : cross_lend(&btl->cross, base, bytes, access, memory, err);
+
+    if (rc == 0) {
+        memory->base = base;
+        memory->bytes = bytes;
+    }
+    return rc;
+}
+
+static void shm_free(struct btl *btl, struct btl_memory *memory)
+{
+    const uint64_t kind = memory->slab != NULL ? memory->key.word[KEY_ACCESS] : 0;
+
+    if ((kind & KEY_CROSS) != 0)
+        cross_end(&btl->cross, memory);
+    else if ((kind & KEY_LENT) != 0)
+        shm_end_segment(btl, memory->slab);
+    else
+        slab_free(btl->slabs, memory);
+    memory->slab = NULL;
+}
+
+/* ---- further peers ---- */
 
 static bool shm_has_segment(const struct shm_segment *s, int owner, int peer)
 {
@@ -203,9 +286,33 @@ static int shm_attach(struct btl *btl, int peer, const struct btl_key *key, size
     return mapping_attach(&btl->mappings, peer, key, bytes, access, remote, err);
 }
 
+static int shm_borrow(struct btl *btl, int peer, const struct btl_key *key, size_t bytes,
+                      uint32_t access, struct btl_remote *remote, struct error *err)
+{
+    const uint64_t kind = key->word[KEY_ACCESS];
+
+    if (kind == (access | KEY_CROSS))
+        return cross_borrow(&btl->cross, peer, key, bytes, access, remote, err);
+    if (kind == (access | KEY_LENT))
+        return mapping_borrow(&btl->mappings, peer, key, bytes, access, remote, err);
+    return error_set(err, -EPROTO, "the key of rank %d has access 0x%llx; expected 0x%x", peer,
+                     (unsigned long long)kind, access);
+}
+
+static int shm_copy(struct btl *btl, const struct btl_remote *remote, uint64_t offset, void *memory,
+                    size_t bytes, bool to_peer, struct error *err)
+{
+    (void)btl;
+    return cross_copy(remote, offset, memory, bytes, to_peer, err);
+}
+
+/* Private memory of a peer has no address here. */
 static void shm_detach(struct btl *btl, struct btl_remote *remote)
 {
-    mapping_detach(&btl->mappings, remote);
+    if (remote->mapping != NULL && remote->base == NULL)
+        cross_detach(remote);
+    else
+        mapping_detach(&btl->mappings, remote);
 }
 
 static void shm_peer_gone(struct btl *btl, int peer) { mapping_peer_gone(&btl->mappings, peer); }
@@ -226,6 +333,8 @@ static int shm_open(const struct btl_host *host, struct btl **out, struct error 
     log_set_level((enum log_level)host->log_level);
     log_set_rank(host->rank);
     pthread_mutex_init(&btl->sharing, NULL);
+    list_init(&btl->lent);
+    cross_init(&btl->cross, &btl->host);
     mapping_table_init(&btl->mappings, host->rank);
     *out = btl;
     return 0;
@@ -233,7 +342,10 @@ static int shm_open(const struct btl_host *host, struct btl **out, struct error 
 
 static void shm_close(struct btl *btl)
 {
+    while (!list_empty(&btl->lent))
+        shm_end_segment(btl, container_of(btl->lent.next, struct shm_lent, link));
     slab_pool_destroy(btl->slabs);
+    cross_destroy(&btl->cross);
     mapping_table_destroy(&btl->mappings);
     pthread_mutex_destroy(&btl->sharing);
     free(btl);
@@ -244,6 +356,7 @@ static void shm_forked(struct btl *btl)
     slab_pool_forked(btl->slabs);
     mapping_table_forked(&btl->mappings);
     pthread_mutex_init(&btl->sharing, NULL);
+    cross_forked(&btl->cross);
 }
 
 static int shm_reach(struct btl *btl, int peer, struct error *err)
@@ -266,6 +379,9 @@ __attribute__((visibility("default"))) const struct btl_ops btl_shm_ops = {
     .alloc = shm_alloc,
     .free = shm_free,
     .share = shm_share,
+    .lend = shm_lend,
     .attach = shm_attach,
     .detach = shm_detach,
+    .borrow = shm_borrow,
+    .copy = shm_copy,
 };

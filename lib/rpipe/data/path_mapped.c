@@ -16,11 +16,13 @@
 #include "rpipe/end/debug_guard.h"
 #include "rpipe/end/feature.h"
 #include "rpipe/end/state.h"
+#include "rpipe/region/registration.h"
 
 #include "observe/record/trace.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 /* ---- opening and closing ---- */
 
@@ -177,6 +179,28 @@ int mapped_fetch_credits(struct rch *ch, enum credit_need need)
 
 static void mapped_signal(struct rch *ch) { end_signal(ch); }
 
+/* The copy is complete, or has failed, before the call returns. */
+static int mapped_move(struct rch *ch, const struct window_move *m)
+{
+    char *window = m->remote->base;
+    struct error err = {""};
+    int rc = 0;
+
+    if (window == NULL)
+        rc = ch->ops->copy(ch->btl, m->remote, m->at, m->near, m->bytes, !m->fetch, &err);
+    else if (m->fetch)
+        memcpy(m->near, window + m->at, m->bytes);
+    else
+        memcpy(window + m->at, m->near, m->bytes);
+    if (rc == -ESRCH) /* the control network reports the end of the peer soon */
+        return R_PENDING;
+    if (rc != 0)
+        return call_error(ch, rc, "%s", err.text);
+    RPIPE_FAILPOINT("window: copied");
+    region_notify_done(m->done, 1);
+    return 0;
+}
+
 static void mapped_transfers_abort(struct rch *ch, int code)
 {
     (void)ch;
@@ -280,6 +304,7 @@ const struct path_ops path_mapped = {
     .transfers_pending = mapped_has_none,
     .transfers_drive = mapped_nothing_to_do,
     .transfers_abort = mapped_transfers_abort,
+    .move = mapped_move,
     .message_ready = mapped_message_ready,
     .message_before_join = mapped_message_ready,
     .next_size = mapped_next_size,

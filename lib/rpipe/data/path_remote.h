@@ -9,6 +9,7 @@
  *   path_remote_write.c     the writer: one `write` for each message
  *   path_remote_credit.c    the writer: one `get` for many credits
  *   path_remote_transfer.c  the writer: transfers from registered memory, and flushes, which prove that payloads are placed
+ *   path_remote_window.c    the writer: bytes to and from windows of the peer, without a message
  *   path_remote_read.c      the reader: messages, and blocks that are given back (channel mode)
  *   path_remote_eager.c     GET: small payloads that are written with their slot
  *   path_remote_fetch.c     the reader of a GET pipe: payloads that are fetched ahead
@@ -26,6 +27,7 @@
 
 struct fetch;
 struct region_transfer;
+struct window_transfer;
 
 /* Writer: the one refresh of credits that may be in flight. */
 struct remote_credits {
@@ -46,11 +48,19 @@ struct remote_transfers {
     bool aborted;                  /* their words have been written */
 };
 
+/* Writer: transfers to and from windows of the peer, oldest first. */
+struct remote_moves {
+    struct window_transfer *entry; /* a ring, as above */
+    uint64_t first, end;
+    bool aborted; /* their words have been written */
+};
+
 /* Flushes prove that what was posted before them is placed in the peer's memory. */
 struct remote_flushes {
     uint64_t placed;       /* messages that a flush has proved to be placed, */
     uint64_t mark;         /* and those that the one in flight will prove */
     uint64_t begun, ended; /* flushes; equal: none is in flight */
+    uint64_t succeeded;    /* the last flush that has not failed */
     uint64_t last;         /* of a closed end: the flush that its close waits for */
 };
 
@@ -87,6 +97,7 @@ struct remote_path {
     uint64_t direct; /* payloads from or to registered memory without a copy */
     struct remote_credits credits;
     struct remote_transfers transfers;
+    struct remote_moves moves;
     struct remote_flushes flushes;
     struct remote_fetches fetches;
     struct remote_eager eager;

@@ -10,6 +10,7 @@
 #include "rpipe/data/path_remote_fetch.h"
 #include "rpipe/data/path_remote_read.h"
 #include "rpipe/data/path_remote_transfer.h"
+#include "rpipe/data/path_remote_window.h"
 #include "rpipe/data/path_remote_write.h"
 #include "rpipe/end/area.h"
 #include "rpipe/end/config.h"
@@ -250,6 +251,7 @@ const struct path_ops path_remote = {
     .transfers_pending = remote_transfers_pending,
     .transfers_drive = remote_transfers_drive,
     .transfers_abort = remote_transfers_abort,
+    .move = remote_move,
     .message_ready = remote_message_ready,
     .message_before_join = remote_message_before_join,
     .next_size = remote_next_size,

@@ -12,6 +12,7 @@
 #include "rpipe/data/path_remote_transfer.h"
 
 #include "rpipe/data/credit.h"
+#include "rpipe/data/path_remote_window.h"
 #include "rpipe/end/error.h"
 #include "rpipe/end/config.h"
 
@@ -33,9 +34,7 @@ static struct region_transfer *remote_transfer_at(const struct remote_transfers 
 
 bool remote_transfers_pending(const struct rch *ch)
 {
-    const struct remote_transfers *t = &ch->remote->transfers;
-
-    return t->first != t->end && !t->aborted;
+    return remote_transfers_any(ch) || remote_moves_pending(ch);
 }
 
 int remote_transfers_reserve(struct rch *ch)
@@ -87,6 +86,7 @@ void remote_transfers_complete(struct rch *ch)
     else
         remote_transfer_complete_to(&ch->remote->transfers,
                                     n->flushes.placed > read ? n->flushes.placed : read);
+    remote_moves_complete(ch);
 }
 
 void remote_transfers_abort(struct rch *ch, int code)
@@ -96,7 +96,8 @@ void remote_transfers_abort(struct rch *ch, int code)
     struct remote_transfers *t = &ch->remote->transfers;
     uint64_t i;
 
-    if (!remote_transfers_pending(ch))
+    remote_moves_abort(ch, code);
+    if (!remote_transfers_any(ch))
         return;
     /* a reader that has closed has got what it had read until then */
     remote_transfer_complete_to(t, (state & STATE_PEER_CLOSED) != 0 ? ch->peer_final : 0);
@@ -115,6 +116,7 @@ void remote_transfers_release(struct rch *ch)
     free(t->entry);
     t->entry = NULL;
     t->capacity = 0;
+    remote_moves_release(ch);
 }
 
 /* ---- flushes ---- */
@@ -132,8 +134,10 @@ int remote_flush(struct rch *ch)
     rc = ch->ops->flush(ch->remote->connection);
     if (rc != -EAGAIN)
         f->ended = f->begun;
-    if (rc == 0)
-        f->placed = f->mark; /* applied by the next call: this may be the service thread */
+    if (rc == 0) { /* applied by the next call: this may be the service thread */
+        f->placed = f->mark;
+        f->succeeded = f->begun;
+    }
     return rc;
 }
 

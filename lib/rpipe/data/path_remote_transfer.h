@@ -10,7 +10,14 @@ int remote_transfers_reserve(
 void remote_transfer_posted(struct rch *ch, const struct region_source *from, uint64_t sequence);
 void remote_transfers_complete(
     struct rch *ch); /* slots read, payloads fetched or placed have grown */
-bool remote_transfers_pending(const struct rch *ch);
+static inline bool remote_transfers_any(const struct rch *ch) /* of messages from regions */
+{
+    const struct remote_transfers *t = &ch->remote->transfers;
+
+    return t->first != t->end && !t->aborted;
+}
+
+bool remote_transfers_pending(const struct rch *ch); /* or to or from windows */
 void remote_transfers_abort(struct rch *ch, int code);
 void remote_transfers_release(struct rch *ch); /* the connection is closed */
 int remote_flush(struct rch *ch);              /* 0, -EAGAIN, or the connection's error */

@@ -11,6 +11,7 @@
 #include "rpipe/data/path_remote_credit.h"
 #include "rpipe/data/path_remote_eager.h"
 #include "rpipe/data/path_remote_transfer.h"
+#include "rpipe/data/path_remote_window.h"
 #include "rpipe/data/publish.h"
 #include "rpipe/end/call.h"
 #include "rpipe/end/debug_guard.h"
@@ -151,6 +152,11 @@ int remote_publish(struct rch *ch, struct write_arguments *a, size_t bytes, uint
 
 /* ---- transfers from registered memory ---- */
 
+static bool remote_transfers_wait_for_flush(const struct rch *ch)
+{
+    return (remote_transfers_any(ch) && ch->cfg.op == OP_PUT) || remote_moves_need_flush(ch);
+}
+
 int remote_transfers_drive(struct rch *ch)
 {
     int rc;
@@ -160,8 +166,11 @@ int remote_transfers_drive(struct rch *ch)
     rc = remote_progress(ch);
     if (rc != 0)
         return rc;
-    if (ch->cfg.op == OP_GET)
-        return remote_fetch_credits(ch, NEED_SLOT);
+    remote_moves_complete(ch);
+    if (remote_transfers_any(ch) && ch->cfg.op == OP_GET)
+        rc = remote_fetch_credits(ch, NEED_SLOT);
+    if (rc != 0 || !remote_transfers_wait_for_flush(ch))
+        return rc;
     rc = remote_flush(ch);
     if (rc != 0)
         return rc == -EAGAIN ? R_PENDING : remote_failed(ch);

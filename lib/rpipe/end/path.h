@@ -25,6 +25,18 @@ enum credit_need {
     NEED_MEMORY, /* the heap has no block, or sync_queue messages are in flight */
 };
 
+/* Bytes that travel between memory here and a window of the other end's process, without a message (doc/windows.md). */
+struct window_move {
+    const struct btl_remote *remote;
+    uint64_t at;
+    char *near; /* memory here */
+    size_t bytes;
+    bool fetch; /* from the window; else into it */
+    int *done;
+    struct rregion *region;          /* that `near` is in; NULL: none, on mapped memory alone */
+    const struct btl_memory *memory; /* where the path is remote: the registration of the region */
+};
+
 struct path_ops {
     uint32_t state; /* bits that every end on this path has: enum state */
     /* Stores of the other end wake this one. If not, waits back off, and signals of rfd are messages. */
@@ -81,6 +93,8 @@ struct path_ops {
     bool (*transfers_pending)(const struct rch *ch);
     int (*transfers_drive)(struct rch *ch);
     void (*transfers_abort)(struct rch *ch, int code);
+    /* Moves the bytes, or posts their transfer: one of those above. Joined. R_PENDING: nothing has been done. */
+    int (*move)(struct rch *ch, const struct window_move *m);
 
     /* ---- reader ---- */
 

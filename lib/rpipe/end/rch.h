@@ -145,6 +145,7 @@ struct rch {
     const char *cells_way;       /* how operations on cells are done, for rinfo_describe; or NULL */
     const struct path_ops *path; /* how messages travel (path.h) */
     struct remote_path *remote;  /* of the remote path (path_remote.h) */
+    struct rremote *remotes;     /* attached windows of the peer (window.h), by .next */
 
     struct rendezvous_end end;
     /* allocated when the end is opened, so that closing never fails for lack of memory */

@@ -86,6 +86,18 @@ static int rpipe_job_peer_facts(int peer, struct btl_peer *facts, struct error *
     return control_peer_backends(peer, &facts->usable, &facts->same_kernel, err);
 }
 
+static int rpipe_job_peer_process(int peer, int *pid, struct error *err)
+{
+    struct control_process process;
+    int rc = control_process(peer, &process, err);
+
+    if (rc == 0 && process.pid <= 0)
+        rc = error_set(err, -ENOTSUP, "rank %d is in another pid namespace", peer);
+    if (rc == 0)
+        *pid = process.pid;
+    return rc;
+}
+
 /* A module has a table of settings of its own, which was never loaded. */
 static const char *rpipe_job_host_setting(const char *name)
 {
@@ -235,6 +247,7 @@ static int rpipe_job_open_layers(int *rank, int *size, struct error *err)
         .unwatch = control_unwatch,
         .peer = rpipe_job_peer_facts,
         .connection_failed = path_monitor_failed,
+        .process = rpipe_job_peer_process,
     };
     ends_start();
     boards_start();

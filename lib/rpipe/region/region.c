@@ -9,6 +9,7 @@
 #include "rpipe/data/attempt.h"
 #include "rpipe/end/path.h"
 #include "rpipe/end/config.h"
+#include "rpipe/end/job_state.h"
 
 #include "util/failpoint.h"
 
@@ -91,11 +92,39 @@ static int region_create(struct rch *ch, void *buf, size_t bytes, rregion_t *reg
     return rc;
 }
 
+/* Memory of the library. */
+static int region_create_memory(size_t bytes, rregion_t *region)
+{
+    struct error err = {""};
+    struct rregion *r;
+    int rc = job_check();
+
+    if (rc != 0)
+        return rc;
+    if (region == NULL || bytes == 0)
+        return call_error(NULL, -EINVAL, "%s", region == NULL ? "region is NULL" : "bytes is 0");
+    r = registration_take();
+    if (r == NULL)
+        return call_error(NULL, -ENOMEM, "no memory for the metadata of a region");
+    rc = region_memory_make(r, bytes, &err);
+    if (rc != 0) {
+        registration_put(r);
+        return call_error(NULL, rc, "%s", err.text);
+    }
+    *region = r;
+    return 0;
+}
+
 int rregion_open(rregion_t *region, rch_t ch, void *buf, size_t bytes)
 {
     struct call call;
-    int rc = call_begin(&call, "rregion_open", ch, 0);
+    int rc;
 
+    if (ch == NULL && buf == NULL) {
+        call_enter(&call, "rregion_open");
+        return call_end(&call, region_create_memory(bytes, region));
+    }
+    rc = call_begin(&call, "rregion_open", ch, 0);
     if (rc == 0)
         rc = region_create(ch, buf, bytes, region);
     return call_end(&call, rc);
@@ -121,8 +150,12 @@ void *rregion_mem(rregion_t region)
 static int region_check_busy(const struct rregion *r)
 {
     /* acquire: pairs with region_unhold: the last access of a transfer precedes any use by the program */
-    uint32_t busy = atomic_load_explicit(&r->busy, memory_order_acquire);
+    uint32_t busy = atomic_load_explicit(&r->busy, memory_order_acquire),
+             windows = atomic_load_explicit(&r->windows, memory_order_relaxed);
 
+    if (windows > 0)
+        return call_error(NULL, -EBUSY, "%u windows of this region are open; close them first",
+                          windows);
     if (busy == 0)
         return 0;
     return call_error(
@@ -182,6 +215,7 @@ static int region_close(struct rregion *region)
         return rc;
     RPIPE_FAILPOINT("rregion_close: before it ends");
     registration_end(region);
+    region_memory_release(region);
     registration_put(region);
     return 0;
 }

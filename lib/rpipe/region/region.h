@@ -4,6 +4,7 @@
  *
  *   registration.c      regions and their registrations with backends
  *   remote_key_cache.c  the reader of a GET pipe: keys of the writer's regions
+ *   region_memory.c     memory of the library, which windows pass to peers
  *   region.c            rregion_open, rregion_close; regions when their pipe is closed
  *   region_write.c      the writer: messages from a region, and when the region may be changed again
  *   region_read.c       the reader: messages into a region

@@ -30,7 +30,7 @@ struct rregion *registration_take(void)
     if (r == NULL)
         r = malloc(sizeof(*r));
     if (r != NULL) {
-        *r = (struct rregion){.number = ++registration_last_number};
+        *r = (struct rregion){.number = ++registration_last_number, .fd = -1};
         atomic_store_explicit(&r->open, 1, memory_order_relaxed);
     }
     pthread_mutex_unlock(&registration_lock);
@@ -91,9 +91,9 @@ static int registration_add(struct rch *ch, struct rregion *r, uint32_t access,
     return 0;
 }
 
-int registration_memory(struct rch *ch, struct rregion *region, const struct btl_memory **memory)
+static int registration_get(struct rch *ch, struct rregion *region, uint32_t access,
+                            const struct btl_memory **memory)
 {
-    uint32_t access = registration_access(ch);
     struct registration *g = registration_find(ch, region, access);
     struct error err = {""};
     int rc = 0;
@@ -111,6 +111,16 @@ int registration_memory(struct rch *ch, struct rregion *region, const struct btl
                           ch->ops->name, ch->peer, region->bytes, err.text);
     *memory = &g->memory;
     return 0;
+}
+
+int registration_memory(struct rch *ch, struct rregion *region, const struct btl_memory **memory)
+{
+    return registration_get(ch, region, registration_access(ch), memory);
+}
+
+int registration_local(struct rch *ch, struct rregion *region, const struct btl_memory **memory)
+{
+    return registration_get(ch, region, BTL_LOCAL, memory);
 }
 
 void registration_end(struct rregion *r)

@@ -15,6 +15,7 @@
 #define RPIPE_REGION_REGISTRATION_H
 
 #include "rpipe/end/rch.h"
+#include "util/segment.h"
 
 /* On the wire: the block of a SLOT_REGION message: how the writer's region, which has its payload, is accessed. */
 struct region_note {
@@ -51,6 +52,10 @@ struct rregion {
     struct rdesc *block; /* the user's, as after rmalloc */
     struct rdesc *parts; /* messages that the reader has, by .next */
     struct rregion *next;
+    /* memory of the library (region_memory.c) */
+    struct segment segment;   /* base NULL: other memory */
+    int fd;                   /* of the segment, for windows; -1: none */
+    _Atomic uint32_t windows; /* open windows of the region */
 };
 
 /* Where the payload of a message is. */
@@ -97,10 +102,18 @@ struct rregion *registration_take(void);
 void registration_put(struct rregion *r);
 /* As memory that this end's transfers can use, registered if it is not yet. 0, or the backend's error. */
 int registration_memory(struct rch *ch, struct rregion *region, const struct btl_memory **memory);
+/* The same as local memory alone, whatever the pipe moves. */
+int registration_local(struct rch *ch, struct rregion *region, const struct btl_memory **memory);
 void registration_end(struct rregion *r); /* ends all registrations of the region */
 
 /* `offset` and `bytes` are inside this region, which is open and may be used with `ch`: 0, or the code and its message. */
 int region_check(struct rch *ch, rregion_t region, size_t offset, size_t bytes);
+
+/* ---- region_memory.c ---- */
+
+/* Memory of the library, which windows can pass to peers: sets base, bytes, segment and fd. 0, or -errno and the reason. */
+int region_memory_make(struct rregion *r, size_t bytes, struct error *err);
+void region_memory_release(struct rregion *r); /* without effect on other regions */
 
 /* ---- remote_key_cache.c ---- */
 

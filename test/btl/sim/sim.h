@@ -39,18 +39,19 @@
 
 enum sim_defect {
     DEFECT_NONE,
-    DEFECT_FLAG_FIRST,    /* the flag does not wait for the payload */
-    DEFECT_TAIL,          /* the bytes beyond the last whole word stay behind */
-    DEFECT_SLOT_WORD,     /* now and then a word of a slot is forgotten */
-    DEFECT_DONE_EARLY,    /* complete before it has arrived */
-    DEFECT_FLUSH_EARLY,   /* flush checks what is queued first, not all */
-    DEFECT_IDLE,          /* no progress while the program does not call */
-    DEFECT_REFUSED_DONE,  /* -EAGAIN, and yet it is carried out */
-    DEFECT_STALE_GET,     /* what is fetched was read when the region was attached */
-    DEFECT_ATOMIC_TORN,   /* two atomics at once lose one */
-    DEFECT_ATOMIC_NEW,    /* the new value comes back, not the old one */
-    DEFECT_CLOSE_TOUCHES, /* a btl_done is touched after connection_close */
-    DEFECT_CONNECTS_ALONE /* up, though the other end is gone */
+    DEFECT_FLAG_FIRST,     /* the flag does not wait for the payload */
+    DEFECT_TAIL,           /* the bytes beyond the last whole word stay behind */
+    DEFECT_SLOT_WORD,      /* now and then a word of a slot is forgotten */
+    DEFECT_DONE_EARLY,     /* complete before it has arrived */
+    DEFECT_FLUSH_EARLY,    /* flush checks what is queued first, not all */
+    DEFECT_IDLE,           /* no progress while the program does not call */
+    DEFECT_REFUSED_DONE,   /* -EAGAIN, and yet it is carried out */
+    DEFECT_STALE_GET,      /* what is fetched was read when the region was attached */
+    DEFECT_ATOMIC_TORN,    /* two atomics at once lose one */
+    DEFECT_ATOMIC_NEW,     /* the new value comes back, not the old one */
+    DEFECT_CLOSE_TOUCHES,  /* a btl_done is touched after connection_close */
+    DEFECT_CONNECTS_ALONE, /* up, though the other end is gone */
+    DEFECT_SLOT_PASSES     /* a slot does not wait for payloads that were written before it */
 };
 
 struct sim_piece {
@@ -95,6 +96,7 @@ struct btl_connection {
     uint64_t id, nonce, peer; /* peer: id; 0: not connected */
     enum btl_role role;
     uint32_t depth, outstanding;
+    uint32_t alone; /* outstanding writes without a slot: no flag of a later slot passes them */
     bool needs_both,
         falls; /* up only when the other end has connected too; fails when the other end is closed */
     bool up, peer_closed;

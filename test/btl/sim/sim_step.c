@@ -20,6 +20,12 @@
 
 /* ---- metadata ---- */
 
+/* A write without a slot. */
+static bool is_alone(const struct sim_op *op)
+{
+    return op->kind == SIM_WRITE && op->slot_near == NULL;
+}
+
 void sim_op_begin(struct btl_connection *connection, struct sim_op *op)
 {
     struct btl *btl = connection->btl;
@@ -34,6 +40,7 @@ void sim_op_begin(struct btl_connection *connection, struct sim_op *op)
     op->peer_line = connection->peer;
     op->number = ++connection->accepted;
     connection->outstanding++;
+    connection->alone += is_alone(op);
     list_append(&connection->ops, &op->link);
     op->at = btl->unders;
     btl->under[btl->unders++] = op;
@@ -89,6 +96,7 @@ void sim_op_end(struct btl *btl, struct sim_op *op, int error)
 {
     if (op->connection != NULL) {
         op->connection->outstanding--;
+        op->connection->alone -= is_alone(op);
         list_remove(&op->link);
         let_go(op);
     }
@@ -253,13 +261,32 @@ static bool cell_taken(const struct btl *btl, const struct sim_op *op)
     return false;
 }
 
+/* A payload that was written without a slot before this operation is not there yet. */
+static bool follows_payload(const struct sim_op *op)
+{
+    struct link *at, *after;
+
+    if (op->connection == NULL || op->connection->alone == 0)
+        return false;
+    list_for_each (at, after, &op->connection->ops) {
+        const struct sim_op *other = container_of(at, struct sim_op, link);
+
+        if (other == op)
+            return false;
+        if (is_alone(other))
+            return true;
+    }
+    return false;
+}
+
 static uint32_t gates_open(const struct btl *btl, const struct sim_op *op)
 {
     uint32_t open = op->todo;
 
     switch (op->kind) {
     case SIM_WRITE:
-        if ((op->todo & PAYLOAD_STEPS) != 0 && btl->defect != DEFECT_FLAG_FIRST)
+        if (((op->todo & PAYLOAD_STEPS) != 0 && btl->defect != DEFECT_FLAG_FIRST) ||
+            (op->slot_near != NULL && btl->defect != DEFECT_SLOT_PASSES && follows_payload(op)))
             open &= ~(FLAG_LOW | FLAG_HIGH);
         break;
     case SIM_GET: /* a part that is not read is not stored */

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * path_remote_window.c: the writer of a pipe over a network: bytes to and from windows of the peer (path_remote.h, doc/windows.md).
+ *
+ * A write is a `write` of the backend without a slot: the slot of any later message follows it. It is complete when a later message
+ * has been read, or when a flush that began after it has succeeded. A fetch is a `get`, and complete when its btl_done is.
+ *
+ * Invariants
+ * 1. Transfers are completed in the order of the calls: the ring is emptied from its oldest entry.
+ * 2. An entry stays where it is while its btl_done is in use, which is until the connection is closed if it fails.
+ * 3. Transfers that were given up stay in the ring, and their regions busy, until the connection is closed.
+ */
+#include "rpipe/data/path_remote_window.h"
+
+#include "rpipe/data/credit.h"
+#include "rpipe/data/path_remote_transfer.h"
+#include "rpipe/end/error.h"
+
+#include "util/failpoint.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define MOVES 256u /* transfers in flight; a power of two */
+
+struct window_transfer {
+    struct rregion *region;
+    int *done;
+    bool fetch;
+    uint64_t message;           /* a write: the first message behind it, */
+    uint64_t flush;             /* and the first flush behind it */
+    struct btl_done completion; /* a fetch */
+};
+
+static struct window_transfer *remote_move_at(const struct remote_moves *w, uint64_t i)
+{
+    return &w->entry[i & (MOVES - 1)];
+}
+
+bool remote_moves_need_flush(const struct rch *ch)
+{
+    const struct remote_moves *w = &ch->remote->moves;
+
+    return remote_moves_pending(ch) && !remote_move_at(w, w->first)->fetch;
+}
+
+static bool remote_move_is_complete(const struct rch *ch, const struct window_transfer *t)
+{
+    if (!t->fetch)
+        return t->message <= credit_slots_read(ch) || t->flush <= ch->remote->flushes.succeeded;
+    /* acquire: the bytes and the error; pairs with the release of the backend */
+    return atomic_load_explicit(&t->completion.pending, memory_order_acquire) == 0 &&
+           atomic_load_explicit(&t->completion.error, memory_order_relaxed) == 0;
+}
+
+void remote_moves_complete(struct rch *ch)
+{
+    struct remote_moves *w = &ch->remote->moves;
+
+    for (; remote_moves_pending(ch); w->first++) {
+        struct window_transfer *t = remote_move_at(w, w->first);
+
+        if (!remote_move_is_complete(ch, t))
+            return;
+        region_unhold(t->region); /* before the word: a thread that sees it may close the region */
+        region_notify_done(t->done, 1);
+    }
+}
+
+void remote_moves_abort(struct rch *ch, int code)
+{
+    uint32_t state = atomic_load_explicit(
+        &ch->state, memory_order_acquire); /* pairs with end_state_set: peer_final */
+    uint64_t read = (state & STATE_PEER_CLOSED) != 0 ? ch->peer_final : 0, i;
+    struct remote_moves *w = &ch->remote->moves;
+
+    remote_moves_complete(ch);
+    if (!remote_moves_pending(ch))
+        return;
+    for (i = w->first; i != w->end; i++) {
+        struct window_transfer *t = remote_move_at(w, i);
+        bool placed = !t->fetch && t->message <= read;
+
+        ch->w.lost = ch->w.lost || !placed;
+        region_notify_done(t->done, placed ? 1 : code);
+    }
+    w->aborted = true;
+}
+
+void remote_moves_release(struct rch *ch)
+{
+    struct remote_moves *w = &ch->remote->moves;
+
+    for (; w->first != w->end; w->first++)
+        region_unhold(remote_move_at(w, w->first)->region);
+    free(w->entry);
+    w->entry = NULL;
+}
+
+/* One more can be recorded: 0, R_PENDING or -ENOMEM. */
+static int remote_moves_reserve(struct rch *ch)
+{
+    struct remote_moves *w = &ch->remote->moves;
+
+    if (w->entry == NULL) { /* the first one */
+        w->entry = calloc(MOVES, sizeof(*w->entry));
+        if (w->entry == NULL)
+            return call_error(ch, -ENOMEM, "no memory for the records of %u transfers", MOVES);
+    }
+    remote_moves_complete(ch);
+    if (w->end - w->first < MOVES)
+        return 0;
+    if (remote_moves_need_flush(ch))
+        (void)remote_flush(ch); /* a failure is reported by the next call */
+    remote_moves_complete(ch);
+    return w->end - w->first < MOVES ? 0 : R_PENDING;
+}
+
+static int remote_move_post(struct rch *ch, const struct window_move *m, struct window_transfer *t)
+{
+    const struct btl_transfer range = {m->remote, m->at, m->memory,
+                                       (uint64_t)(m->near - (char *)m->memory->base), m->bytes};
+
+    return m->fetch ? ch->ops->get(ch->remote->connection, &range, &t->completion)
+                    : ch->ops->write(ch->remote->connection, &range, NULL);
+}
+
+int remote_move(struct rch *ch, const struct window_move *m)
+{
+    struct remote_moves *w = &ch->remote->moves;
+    struct window_transfer *t;
+    int rc;
+
+    if (ch->closing != CLOSING_NOT) /* rclose in another thread waits for the end of all */
+        return R_PENDING;
+    rc = remote_moves_reserve(ch);
+    if (rc != 0)
+        return rc;
+    t = remote_move_at(w, w->end);
+    *t = (struct window_transfer){.region = m->region,
+                                  .done = m->done,
+                                  .fetch = m->fetch,
+                                  .message =
+                                      atomic_load_explicit(&ch->w.sent, memory_order_relaxed) + 1,
+                                  .flush = ch->remote->flushes.begun + 1};
+    RPIPE_FAILPOINT("window: before the transfer");
+    rc = remote_move_post(ch, m, t);
+    if (rc != 0)
+        return rc == -EAGAIN ? R_PENDING : remote_failed(ch);
+    RPIPE_FAILPOINT("window: transfer posted");
+    w->end++;
+    ch->remote->direct++;
+    region_hold(m->region);
+    return 0;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * remote.c: windows of the peer, attached to the pipe that this process writes: rwindow_attach, rwindow_detach (window.h).
+ *
+ * The way is chosen here: by what the owner has lent where the backend maps memory, else by the network. An attach waits for one
+ * thing, the announcement of memory, which travels by the control network while the handle travels in a pipe.
+ */
+#include "rpipe/window/handle.h"
+#include "rpipe/window/window.h"
+
+#include "control/control.h"
+#include "rpipe/end/call.h"
+#include "rpipe/end/job_state.h"
+#include "rpipe/end/path.h"
+#include "util/failpoint.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static pthread_mutex_t remote_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rremote *remote_free;
+
+static struct rremote *remote_take(void)
+{
+    struct rremote *r;
+
+    pthread_mutex_lock(&remote_lock);
+    r = remote_free;
+    if (r != NULL)
+        remote_free = r->next;
+    pthread_mutex_unlock(&remote_lock);
+    if (r == NULL)
+        r = malloc(sizeof(*r));
+    if (r != NULL)
+        *r = (struct rremote){0};
+    return r;
+}
+
+static void remote_put(struct rremote *r)
+{
+    pthread_mutex_lock(&remote_lock);
+    r->next = remote_free;
+    remote_free = r;
+    pthread_mutex_unlock(&remote_lock);
+}
+
+int remote_check(const struct rremote *remote)
+{
+    if (remote != NULL && atomic_load_explicit(&remote->open, memory_order_acquire) != 0)
+        return 0;
+    return call_error(NULL, -EINVAL, "the attached window %s",
+                      remote == NULL ? "is NULL"
+                                     : "has been detached, by rwindow_detach or rclose");
+}
+
+int remote_begin(struct call *call, const char *name, const struct rremote *remote)
+{
+    int rc;
+
+    call_enter(call, name);
+    rc = remote_check(remote);
+    if (rc != 0)
+        return rc;
+    call_leave(call);
+    return call_begin(call, name, remote->ch, SIDE_WRITER);
+}
+
+/* ---- rwindow_attach ---- */
+
+struct attach_arguments {
+    const rwindow_handle_t *handle;
+    struct rremote *remote;
+    struct window_wire wire;
+};
+
+static int remote_reach(struct rch *ch, const struct window_wire *w, struct rremote *r,
+                        struct error *err)
+{
+    const uint32_t access = handle_access(w->access);
+    int rc;
+
+    if ((ch->ops->attributes.capabilities & BTL_LOAD_STORE) == 0) {
+        r->way = RWINDOW_REMOTE;
+        return ch->ops->attach(ch->btl, ch->peer, &w->key, (size_t)w->bytes, access, &r->memory,
+                               err);
+    }
+    rc = ch->ops->borrow(ch->btl, ch->peer, &w->key, (size_t)w->bytes, access, &r->memory, err);
+    r->way = r->memory.base != NULL ? RWINDOW_MAPPED : RWINDOW_CROSS;
+    return rc;
+}
+
+static int remote_attach_attempt(struct rch *ch, void *arguments)
+{
+    struct attach_arguments *a = arguments;
+    uint32_t state =
+        atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
+    struct rremote *r = a->remote;
+    struct error err = {""};
+    int rc = call_check_peer(ch, state);
+
+    if (rc != 0)
+        return rc;
+    rc = remote_reach(ch, &a->wire, r, &err);
+    if (rc == -EAGAIN || rc == -ESRCH) /* the end of the peer is reported soon */
+        return R_PENDING;
+    if (rc != 0)
+        return call_error(ch, rc, "window %u of rank %d cannot be attached: %s", a->wire.number,
+                          ch->peer, err.text);
+    RPIPE_FAILPOINT("rwindow_attach: attached");
+    r->ch = ch;
+    r->access = a->wire.access;
+    r->number = a->wire.number;
+    r->bytes = a->wire.bytes;
+    r->next = ch->remotes;
+    ch->remotes = r;
+    atomic_store_explicit(&r->open, 1, memory_order_release); /* pairs with remote_check */
+    return 0;
+}
+
+static int remote_attach(struct rch *ch, struct attach_arguments *a, bool wait)
+{
+    static const struct awaited awaited = {"memory of the window from its owner", 0};
+    struct control_process peer;
+    struct error err = {""};
+    int rc = control_process(ch->peer, &peer, &err);
+
+    if (rc == 0)
+        rc = handle_check(a->handle, peer.id, job_own_rank(), ch->ops->name, &a->wire, &err);
+    if (rc != 0)
+        return call_error(ch, rc, "%s", err.text);
+    a->remote = remote_take();
+    if (a->remote == NULL)
+        return call_error(ch, -ENOMEM, "no memory for the metadata of a window");
+    rc = wait ? call_await(ch, &awaited, remote_attach_attempt, a)
+              : call_once(ch, remote_attach_attempt, a);
+    if (rc != 0)
+        remote_put(a->remote);
+    return rc;
+}
+
+int rwindow_attach(rremote_t *remote, rch_t ch, const rwindow_handle_t *handle, int flags)
+{
+    struct attach_arguments a = {.handle = handle};
+    struct call call;
+    int rc = call_begin(&call, "rwindow_attach", ch, SIDE_WRITER);
+
+    if (rc == 0)
+        rc = call_check_flags(ch, flags);
+    if (rc == 0 && (remote == NULL || handle == NULL))
+        rc = call_error(ch, -EINVAL, "%s is NULL", remote == NULL ? "remote" : "handle");
+    if (rc == 0)
+        rc = remote_attach(ch, &a, (flags & R_NOWAIT) == 0);
+    if (rc == 0)
+        *remote = a.remote;
+    return call_end(&call, rc);
+}
+
+int rwindow_way(rremote_t remote)
+{
+    int rc = remote_check(remote);
+
+    return rc != 0 ? rc : (int)remote->way;
+}
+
+uint64_t rwindow_bytes(rremote_t remote) { return remote_check(remote) == 0 ? remote->bytes : 0; }
+
+/* ---- rwindow_detach ---- */
+
+static void remote_release(struct rch *ch, struct rremote *r)
+{
+    ch->ops->detach(ch->btl, &r->memory);
+    remote_put(r);
+}
+
+static int remote_detach_attempt(struct rch *ch, void *arguments)
+{
+    const uint32_t lost = STATE_FAILED | STATE_PEER_DIED | STATE_PEER_LEFT | STATE_PEER_CLOSED;
+    struct rremote *r = arguments, **at = &ch->remotes;
+
+    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_JOINED) != 0 &&
+        ch->path->transfers_pending(ch))
+        return call_error(ch, -EBUSY,
+                          "transfers of this pipe are in flight; wait for them with "
+                          "rdone, or close the pipe if it is broken");
+    if (atomic_exchange_explicit(&r->open, 0, memory_order_relaxed) == 0)
+        return call_error(ch, -EINVAL, "another thread has detached the window");
+    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & lost) != 0)
+        return 0; /* a device may still use it: with the connection (window_release) */
+    while (*at != r)
+        at = &(*at)->next;
+    *at = r->next;
+    remote_release(ch, r);
+    return 0;
+}
+
+int rwindow_detach(rremote_t remote)
+{
+    struct call call;
+    int rc = remote_begin(&call, "rwindow_detach", remote);
+
+    if (rc == 0)
+        rc = call_once(remote->ch, remote_detach_attempt, remote);
+    return call_end(&call, rc);
+}
+
+/* ---- the feature ---- */
+
+/* rclose: the program's handles are invalid from here on. */
+static void window_close_end(struct rch *ch)
+{
+    for (struct rremote *r = ch->remotes; r != NULL; r = r->next)
+        atomic_store_explicit(&r->open, 0, memory_order_relaxed);
+}
+
+static void window_release(struct rch *ch)
+{
+    struct rremote *r, *next;
+
+    for (r = ch->remotes; r != NULL; r = next) {
+        next = r->next;
+        atomic_store_explicit(&r->open, 0, memory_order_relaxed);
+        remote_release(ch, r);
+    }
+    ch->remotes = NULL;
+}
+
+const struct end_feature window_feature = {
+    .name = "windows", .close = window_close_end, .release = window_release};

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * window.c: the owner of a window: rwindow_open and rwindow_close (window.h).
+ *
+ * A window is one registration of its region, with one backend, for one peer: a segment that is passed or a record of private memory
+ * where the backend maps memory, a registration of the device elsewhere. Nothing is sent: the program sends the handle.
+ */
+#include "rpipe/window/handle.h"
+#include "rpipe/window/window.h"
+
+#include "control/control.h"
+#include "rpipe/end/call.h"
+#include "rpipe/end/job_state.h"
+#include "util/failpoint.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pthread_mutex_t window_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rwindow *window_free;
+static _Atomic uint32_t window_numbers;
+
+static struct rwindow *window_take(void)
+{
+    struct rwindow *w;
+
+    pthread_mutex_lock(&window_lock);
+    w = window_free;
+    if (w != NULL)
+        window_free = w->next_free;
+    pthread_mutex_unlock(&window_lock);
+    if (w == NULL)
+        w = malloc(sizeof(*w));
+    if (w != NULL)
+        *w = (struct rwindow){0};
+    return w;
+}
+
+static void window_put(struct rwindow *w)
+{
+    pthread_mutex_lock(&window_lock);
+    w->next_free = window_free;
+    window_free = w;
+    pthread_mutex_unlock(&window_lock);
+}
+
+/* ---- rwindow_open ---- */
+
+static int window_check(struct rch *ch, const rwindow_t *window, rregion_t region, int flags,
+                        const rwindow_handle_t *handle)
+{
+    if (window == NULL || handle == NULL)
+        return call_error(ch, -EINVAL, "%s is NULL", window == NULL ? "window" : "handle");
+    if (flags == 0 || (flags & ~(RWINDOW_READ | RWINDOW_WRITE)) != 0)
+        return call_error(ch, -EINVAL,
+                          "flags is 0x%x; it must be RWINDOW_READ, RWINDOW_WRITE, or both",
+                          (unsigned)flags);
+    if (region == NULL || atomic_load_explicit(&region->open, memory_order_relaxed) == 0)
+        return call_error(ch, -EINVAL, "the region %s",
+                          region == NULL ? "is NULL" : "has been closed already (rregion_close)");
+    if (region->own != NULL)
+        return call_error(ch, -EINVAL,
+                          "the region is memory of a pipe, which its reader can access already");
+    return 0;
+}
+
+/* Makes the region accessible to the peer. */
+static int window_register(const struct rch *ch, struct rwindow *w, struct rregion *r,
+                           uint32_t access, struct error *err)
+{
+    w->region = r;
+    w->ops = ch->ops;
+    w->btl = ch->btl;
+    if ((ch->ops->attributes.capabilities & BTL_LOAD_STORE) != 0)
+        return ch->ops->lend(ch->btl, ch->peer, r->base, r->bytes, r->fd, access, &w->memory, err);
+    return ch->ops->register_memory(ch->btl, ch->peer, r->base, r->bytes, access, &w->memory, err);
+}
+
+static struct window_wire window_wire_of(const struct rch *ch, const struct rwindow *w, int flags,
+                                         uint64_t process)
+{
+    struct window_wire wire = {
+        .access = (uint8_t)flags,
+        .user = (uint32_t)ch->peer,
+        .backend = handle_backend(ch->ops->name),
+        .number = (uint16_t)atomic_fetch_add_explicit(&window_numbers, 1, memory_order_relaxed),
+        .process = process,
+        .bytes = w->region->bytes,
+        .key = w->memory.key};
+
+    handle_seal(&wire);
+    return wire;
+}
+
+static int window_create(struct rch *ch, rregion_t region, int flags, rwindow_t *window,
+                         rwindow_handle_t *handle)
+{
+    struct control_process own;
+    struct error err = {""};
+    struct window_wire wire;
+    struct rwindow *w;
+    int rc = control_process(job_own_rank(), &own, &err);
+
+    if (rc != 0)
+        return call_error(ch, rc, "%s", err.text);
+    w = window_take();
+    if (w == NULL)
+        return call_error(ch, -ENOMEM, "no memory for the metadata of a window");
+    rc = window_register(ch, w, region, handle_access(flags), &err);
+    if (rc != 0) {
+        window_put(w);
+        return call_error(ch, rc, "%s, the backend to rank %d, cannot open %zu bytes to it: %s",
+                          ch->ops->name, ch->peer, region->bytes, err.text);
+    }
+    RPIPE_FAILPOINT("rwindow_open: memory accessible");
+    atomic_fetch_add_explicit(&region->windows, 1, memory_order_relaxed);
+    atomic_store_explicit(&w->open, 1, memory_order_relaxed);
+    wire = window_wire_of(ch, w, flags, own.id);
+    memcpy(handle, &wire, sizeof(*handle));
+    *window = w;
+    return 0;
+}
+
+int rwindow_open(rwindow_t *window, rch_t ch, rregion_t region, int flags, rwindow_handle_t *handle)
+{
+    struct call call;
+    int rc = call_begin(&call, "rwindow_open", ch, 0);
+
+    if (rc == 0)
+        rc = window_check(ch, window, region, flags, handle);
+    if (rc == 0)
+        rc = window_create(ch, region, flags, window, handle);
+    return call_end(&call, rc);
+}
+
+/* ---- rwindow_close ---- */
+
+static int window_close(struct rwindow *w)
+{
+    if (w == NULL || atomic_exchange_explicit(&w->open, 0, memory_order_relaxed) == 0)
+        return call_error(NULL, -EINVAL, "the window %s",
+                          w == NULL ? "is NULL" : "has been closed already");
+    if (job_is_open()) /* rexit has ended all */
+        w->ops->free(w->btl, &w->memory);
+    RPIPE_FAILPOINT("rwindow_close: memory not accessible any more");
+    atomic_fetch_sub_explicit(&w->region->windows, 1, memory_order_relaxed);
+    window_put(w);
+    return 0;
+}
+
+int rwindow_close(rwindow_t window)
+{
+    struct call call;
+
+    call_enter(&call, "rwindow_close");
+    return call_end(&call, window_close(window));
+}

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Windows: rwindow(3), at both ends of a pipe of one process: mapped, cross and, over the simulated network and tcp, remote. The
+ * simulated network places what it was given in any order that the rules of backends allow, and ends the process when memory changes
+ * before its time.
+ */
+#include "region_pair.h"
+
+#include <string.h>
+
+enum { WINDOW = 3 * ROOM / 4 };
+
+/* A pipe, and a window of its reader that its writer has attached. */
+struct windowed {
+    struct pair p;
+    bool own; /* the window is memory of the program; else of the library */
+    rregion_t there, here;
+    uint8_t *memory; /* of the window */
+    rwindow_t window;
+    rwindow_handle_t handle;
+    rremote_t remote;
+};
+
+static void windowed_open(struct windowed *w, rpipe_op_t op, bool own, int flags)
+{
+    static uint8_t program[WINDOW] __attribute__((aligned(64)));
+
+    pair_open(&w->p, op, HEAP);
+    w->own = own;
+    CHECK_OK(w->p.r, rregion_open(&w->there, own ? w->p.r : NULL, own ? program : NULL, WINDOW));
+    w->memory = rregion_mem(w->there);
+    assert_non_null(w->memory);
+    memset(w->memory, 0, WINDOW);
+    w->here = region_of(w->p.w, buffer[0], ROOM);
+    CHECK_OK(w->p.r, rwindow_open(&w->window, w->p.r, w->there, flags, &w->handle));
+    CHECK_OK(w->p.w, rwindow_attach(&w->remote, w->p.w, &w->handle, 0));
+    assert_int_equal(rwindow_bytes(w->remote), WINDOW);
+    assert_int_equal(rwindow_way(w->remote), pair_over_network() ? RWINDOW_REMOTE
+                                             : own               ? RWINDOW_CROSS
+                                                                 : RWINDOW_MAPPED);
+}
+
+static void windowed_close(struct windowed *w)
+{
+    CHECK_OK(w->p.w, rdone(w->p.w, NULL, 0));
+    CHECK_OK(w->p.w, rwindow_detach(w->remote));
+    CHECK_OK(NULL, rwindow_close(w->window));
+    end_of(w->there);
+    end_of(w->here);
+    pair_close(&w->p);
+}
+
+typedef void (*windowed_test)(struct windowed *w);
+
+/* With memory of the library and of the program, PUT and GET. */
+static void everywhere(windowed_test test)
+{
+    for (int i = 0; i < 4; i++) {
+        struct windowed w;
+
+        windowed_open(&w, i % 2 == 0 ? RPIPE_PUT : RPIPE_GET, i / 2 == 0,
+                      RWINDOW_READ | RWINDOW_WRITE);
+        test(&w);
+        windowed_close(&w);
+    }
+}
+
+static size_t size_of(uint64_t i)
+{
+    static const size_t size[] = {1, 8, 63, 64, 100, 0, 1000, 4096, 5001, 20000};
+
+    return size[i % (sizeof(size) / sizeof(*size))];
+}
+
+/* Every message finds the bytes that were placed before it, whatever kind of message it is; around them nothing has changed. */
+static void message_follows(struct windowed *w)
+{
+    static const size_t message[] = {8, 500, 0, 3000};
+
+    for (uint64_t i = 0; i < 60; i++) {
+        size_t size = size_of(i), at = 1 + i * 13 % 500, from = i * 7 % 100, next = message[i % 4];
+        int word = 4711;
+
+        memset(w->memory, 0x5a, WINDOW);
+        pattern_fill(buffer[0] + from, size, i);
+        CHECK_OK(w->p.w, rwindow_write(w->remote, at, buffer[0] + from, size, w->here, &word, 0));
+        if (next > 0) {
+            pair_send(&w->p, next, i + 1000);
+            pair_read_free(&w->p, next, i + 1000);
+        } else {
+            size_t got = 0;
+            char c = 0;
+
+            CHECK_OK(w->p.w, rsend(w->p.w, "x", 1, 0));
+            CHECK_OK(w->p.r, rrecv(w->p.r, &c, 1, &got, 0));
+        }
+        assert_true(pattern_same(w->memory + at, size, i));
+        assert_int_equal(w->memory[at - 1], 0x5a);
+        assert_int_equal(w->memory[at + size], 0x5a);
+        await(w->p.w, &word);
+        memset(buffer[0], 0x11, ROOM);
+    }
+}
+
+/* Many writes, one message behind all of them. */
+static void one_message_for_many(struct windowed *w)
+{
+    enum { PART = 24, PARTS = 1000 };
+
+    for (uint64_t round = 0; round < 2; round++) {
+        for (size_t i = 0; i < PARTS; i++)
+            pattern_fill(buffer[0] + i * PART, PART, 1000 * round + i);
+        for (size_t i = 0; i < PARTS; i++) /* a strided copy */
+            CHECK_OK(w->p.w, rwindow_write(w->remote, (PARTS - 1 - i) * PART, buffer[0] + i * PART,
+                                           PART, w->here, NULL, 0));
+        pair_send(&w->p, 8, round);
+        pair_read_free(&w->p, 8, round);
+        for (size_t i = 0; i < PARTS; i++)
+            assert_true(pattern_same(w->memory + (PARTS - 1 - i) * PART, PART, 1000 * round + i));
+        CHECK_OK(w->p.w, rdone(w->p.w, NULL, 0));
+    }
+}
+
+static void fetches(struct windowed *w)
+{
+    int word[4];
+
+    for (uint64_t i = 0; i < 40; i++) {
+        size_t size = size_of(i), at = i * 11 % 300, to = i * 5 % 64;
+
+        pattern_fill(w->memory + at, size, i);
+        memset(buffer[0], 0x5a, ROOM);
+        CHECK_OK(w->p.w, rwindow_fetch(w->remote, at, buffer[0] + to, size, w->here, &word[0], 0));
+        await(w->p.w, &word[0]);
+        assert_true(pattern_same(buffer[0] + to, size, i));
+        assert_int_equal(buffer[0][to + size], 0x5a);
+    }
+    for (size_t i = 0; i < 4; i++)
+        pattern_fill(w->memory + i * 100, 100, i);
+    for (size_t i = 0; i < 4; i++)
+        CHECK_OK(w->p.w,
+                 rwindow_fetch(w->remote, i * 100, buffer[0] + i * 200, 100, w->here, &word[i], 0));
+    CHECK_OK(w->p.w, rdone(w->p.w, NULL, 0));
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(word[i], 1);
+        assert_true(pattern_same(buffer[0] + i * 200, 100, i));
+    }
+}
+
+/* What is in flight is not given back. */
+static void busy(struct windowed *w)
+{
+    int word = 1;
+
+    CHECK_RC(-EBUSY, NULL, rregion_close(w->there)); /* its window is open */
+    assert_non_null(strstr(rerror(NULL), "windows"));
+    pattern_fill(buffer[0], 20000, 1);
+    CHECK_OK(w->p.w, rwindow_write(w->remote, 0, buffer[0], 20000, w->here, &word, 0));
+    if (word == 0) { /* a network that has not placed it */
+        CHECK_RC(-EBUSY, NULL, rregion_close(w->here));
+        CHECK_RC(-EBUSY, w->p.w, rwindow_detach(w->remote));
+    } else {
+        assert_int_equal(word, 1);
+    }
+    await(w->p.w, &word);
+    assert_true(pattern_same(w->memory, 20000, 1));
+}
+
+/* Mapped and cross take any memory; a network needs a region. */
+static void without_region(struct windowed *w)
+{
+    int word = 4711, rc = pair_over_network() ? -EINVAL : 0;
+
+    pattern_fill(buffer[1], 1000, 7);
+    CHECK_RC(rc, w->p.w, rwindow_write(w->remote, 5, buffer[1], 1000, NULL, &word, 0));
+    assert_int_equal(word, rc == 0 ? 1 : 4711);
+    if (rc == 0)
+        assert_true(pattern_same(w->memory + 5, 1000, 7));
+    CHECK_RC(rc, w->p.w,
+             rwindow_fetch(w->remote, 5, buffer[1] + 2000, 1000, NULL, &word, R_NOWAIT));
+    if (rc == 0)
+        assert_true(pattern_same(buffer[1] + 2000, 1000, 7));
+}
+
+static void refused(struct windowed *w)
+{
+    rremote_t remote = (rremote_t)(uintptr_t)0x51, none = remote;
+    rwindow_t window = (rwindow_t)(uintptr_t)0x51;
+    rregion_t own = NULL;
+    rwindow_handle_t handle;
+    int word = 4711;
+
+    CHECK_RC(-EINVAL, w->p.r, rwindow_open(&window, w->p.r, w->there, 0, &handle));
+    CHECK_RC(-EINVAL, w->p.r, rwindow_open(&window, w->p.r, w->there, 4, &handle));
+    CHECK_RC(-EINVAL, w->p.r, rwindow_open(&window, w->p.r, NULL, RWINDOW_READ, &handle));
+    CHECK_RC(-EINVAL, w->p.r, rwindow_open(NULL, w->p.r, w->there, RWINDOW_READ, &handle));
+    CHECK_RC(-EINVAL, w->p.r, rwindow_open(&window, w->p.r, w->there, RWINDOW_READ, NULL));
+    CHECK_RC(-EINVAL, NULL, rwindow_open(&window, NULL, w->there, RWINDOW_READ, &handle));
+    CHECK_OK(w->p.w, rregion_open(&own, w->p.w, NULL, 1000));
+    CHECK_RC(-EINVAL, w->p.w, rwindow_open(&window, w->p.w, own, RWINDOW_READ, &handle));
+    CHECK_RC(
+        -EINVAL, w->p.w,
+        rwindow_write(w->remote, 0, rregion_mem(own), 10, own, &word, 0)); /* a pipe's memory */
+    end_of(own);
+    CHECK_RC(-EINVAL, w->p.w, rwindow_attach(NULL, w->p.w, &w->handle, 0));
+    CHECK_RC(-EINVAL, w->p.w, rwindow_attach(&remote, w->p.w, NULL, 0));
+    CHECK_RC(-EINVAL, w->p.w, rwindow_attach(&remote, w->p.w, &w->handle, 64));
+    CHECK_RC(-EBADF, w->p.r, rwindow_attach(&remote, w->p.r, &w->handle, 0));
+    CHECK_RC(-EINVAL, NULL, rwindow_detach(NULL));
+    CHECK_RC(-EINVAL, NULL, rwindow_close(NULL));
+    CHECK_RC(-EINVAL, NULL, rwindow_way(NULL));
+    CHECK_RC(-EINVAL, NULL, rwindow_write(NULL, 0, buffer[0], 1, w->here, &word, 0));
+    CHECK_RC(-EINVAL, w->p.w, rwindow_write(w->remote, WINDOW, buffer[0], 1, w->here, &word, 0));
+    assert_non_null(strstr(rerror(w->p.w), "outside"));
+    CHECK_RC(-EINVAL, w->p.w, rwindow_write(w->remote, 2, buffer[0], SIZE_MAX, w->here, &word, 0));
+    CHECK_RC(-EINVAL, w->p.w,
+             rwindow_fetch(w->remote, UINT64_MAX, buffer[0], 2, w->here, &word, 0));
+    CHECK_RC(-EINVAL, w->p.w,
+             rwindow_write(w->remote, 0, buffer[0] + ROOM - 1, 2, w->here, &word, 0));
+    CHECK_RC(-EINVAL, w->p.w, rwindow_write(w->remote, 0, NULL, 2, NULL, &word, 0));
+    CHECK_RC(-EINVAL, w->p.w, rwindow_write(w->remote, 0, buffer[0], 2, w->here, &word, 64));
+    assert_true(remote == none);
+    assert_int_equal(word, 4711);
+    assert_int_equal(rwindow_bytes(NULL), 0);
+}
+
+#define EVERYWHERE(test)                                                                           \
+    static void test##_everywhere(void **state)                                                    \
+    {                                                                                              \
+        (void)state;                                                                               \
+        everywhere(test);                                                                          \
+    }
+EVERYWHERE(message_follows)
+EVERYWHERE(one_message_for_many)
+EVERYWHERE(fetches)
+EVERYWHERE(busy)
+EVERYWHERE(without_region)
+EVERYWHERE(refused)
+
+/* A window that is open for one of the two alone. */
+static void access_is_kept(void **state)
+{
+    struct windowed w;
+    int word = 4711;
+
+    (void)state;
+    for (int own = 0; own < 2; own++) {
+        windowed_open(&w, RPIPE_PUT, own != 0, RWINDOW_READ);
+        CHECK_RC(-EACCES, w.p.w, rwindow_write(w.remote, 0, buffer[0], 1, w.here, &word, 0));
+        pattern_fill(w.memory, 100, 1);
+        CHECK_OK(w.p.w, rwindow_fetch(w.remote, 0, buffer[0], 100, w.here, &word, 0));
+        await(w.p.w, &word);
+        assert_true(pattern_same(buffer[0], 100, 1));
+        windowed_close(&w);
+        windowed_open(&w, RPIPE_PUT, own != 0, RWINDOW_WRITE);
+        CHECK_RC(-EACCES, w.p.w, rwindow_fetch(w.remote, 0, buffer[0], 1, w.here, &word, 0));
+        CHECK_OK(w.p.w, rwindow_write(w.remote, 0, buffer[0], 100, w.here, &word, 0));
+        await(w.p.w, &word);
+        windowed_close(&w);
+    }
+}
+
+/* The handles of the program are recognized after they have been closed; a pipe takes its remotes with it. */
+static void closed(void **state)
+{
+    struct windowed w;
+    int word = 4711;
+
+    (void)state;
+    windowed_open(&w, RPIPE_PUT, false, RWINDOW_WRITE);
+    CHECK_OK(w.p.w, rwindow_detach(w.remote));
+    CHECK_RC(-EINVAL, NULL, rwindow_detach(w.remote));
+    CHECK_RC(-EINVAL, NULL, rwindow_write(w.remote, 0, buffer[0], 1, w.here, &word, 0));
+    CHECK_OK(w.p.w, rwindow_attach(&w.remote, w.p.w, &w.handle, 0));
+    pair_close(&w.p);
+    CHECK_RC(-EINVAL, NULL, rwindow_write(w.remote, 0, buffer[0], 1, w.here, &word, 0));
+    assert_non_null(strstr(rerror(NULL), "detached"));
+    CHECK_RC(-EINVAL, NULL, rwindow_way(w.remote));
+    CHECK_OK(NULL, rwindow_close(w.window));
+    CHECK_RC(-EINVAL, NULL, rwindow_close(w.window));
+    end_of(w.there);
+    end_of(w.here);
+    assert_int_equal(word, 4711);
+}
+
+/* A window outlives the pipe that it was opened with, and serves every pipe between the two. */
+static void of_another_pipe(void **state)
+{
+    struct windowed w;
+    struct pair q;
+    rremote_t second = NULL;
+    int word = 0;
+
+    (void)state;
+    windowed_open(&w, RPIPE_PUT, false, RWINDOW_WRITE);
+    pair_open(&q, RPIPE_GET, HEAP);
+    pair_close(&w.p);
+    CHECK_OK(q.w, rwindow_attach(&second, q.w, &w.handle, 0));
+    pattern_fill(buffer[0], 300, 3);
+    CHECK_OK(q.w, rwindow_write(second, 10, buffer[0], 300, w.here, &word, 0));
+    await(q.w, &word);
+    assert_true(pattern_same(w.memory + 10, 300, 3));
+    CHECK_OK(q.w, rwindow_detach(second));
+    CHECK_OK(NULL, rwindow_close(w.window));
+    end_of(w.there);
+    end_of(w.here);
+    pair_close(&q);
+}
+
+/* Each byte of a handle, altered, is recognized: whatever it is, no window is attached. */
+static void altered(void **state)
+{
+    struct windowed w;
+
+    (void)state;
+    for (int own = 0; own < 2; own++) {
+        windowed_open(&w, RPIPE_PUT, own != 0, RWINDOW_READ | RWINDOW_WRITE);
+        for (size_t i = 0; i < sizeof(w.handle); i++)
+            for (int bit = 0; bit < 8; bit++) {
+                rwindow_handle_t handle = w.handle;
+                rremote_t remote = NULL;
+
+                ((uint8_t *)&handle)[i] ^= (uint8_t)(1u << bit);
+                CHECK_RC(-EPROTO, w.p.w, rwindow_attach(&remote, w.p.w, &handle, 0));
+                assert_null(remote);
+            }
+        windowed_close(&w);
+    }
+}
+
+/* A window that was closed: where the owner's memory is mapped or read by the kernel, that is found out when it is attached or used. */
+static void stale(void **state)
+{
+    struct windowed w;
+    rremote_t remote = NULL;
+    int word = 0;
+
+    (void)state;
+    if (pair_over_network()) /* the simulated network takes it for a defect of the library */
+        return;
+    for (int own = 0; own < 2; own++) {
+        windowed_open(&w, RPIPE_PUT, own != 0, RWINDOW_READ | RWINDOW_WRITE);
+        CHECK_OK(NULL, rwindow_close(w.window));
+        if (own != 0) {
+            CHECK_RC(-EPROTO, w.p.w, rwindow_write(w.remote, 0, buffer[0], 1, w.here, &word, 0));
+            assert_non_null(strstr(rerror(w.p.w), "closed by its owner"));
+            CHECK_RC(-EPROTO, w.p.w, rwindow_fetch(w.remote, 0, buffer[0], 1, w.here, &word, 0));
+            CHECK_RC(-EPROTO, w.p.w, rwindow_attach(&remote, w.p.w, &w.handle, 0));
+        }
+        CHECK_OK(w.p.w, rwindow_detach(w.remote));
+        end_of(w.there);
+        end_of(w.here);
+        pair_close(&w.p);
+    }
+}
+
+static int group(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(message_follows_everywhere),
+        cmocka_unit_test(one_message_for_many_everywhere),
+        cmocka_unit_test(fetches_everywhere),
+        cmocka_unit_test(busy_everywhere),
+        cmocka_unit_test(without_region_everywhere),
+        cmocka_unit_test(refused_everywhere),
+        cmocka_unit_test(access_is_kept),
+        cmocka_unit_test(closed),
+        cmocka_unit_test(of_another_pipe),
+        cmocka_unit_test(altered),
+        cmocka_unit_test(stale),
+    };
+
+    return cmocka_run_group_tests_name("window", tests, pair_setup, pair_teardown);
+}
+
+int main(void) { return pair_main(group); }
