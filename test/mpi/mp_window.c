@@ -2,7 +2,7 @@
 /*
  * Windows between processes: each rank opens two, memory of the library and of the program, to the rank before it, which writes into
  * both and fetches from them. Handles travel in messages. Each round is a write of a drawn length at a drawn offset, a message that
- * says which, and a check by the owner of every byte; some rounds are fetches of what the owner has filled. Where the kernel does not
+ * describes it, and a check by the owner of every byte; some rounds are fetches of what the owner has filled. Where the kernel does not
  * permit access to the other process, the window of the program's memory is refused with a message, and left out.
  */
 #include "test/lib/mp_check.h"

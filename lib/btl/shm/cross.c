@@ -2,8 +2,8 @@
 /*
  * cross.c: see cross.h.
  *
- * The kernel decides who may access a process: that of the same user, as far as Yama, namespaces and
- * seccomp permit it. Nothing is changed here to get that permission; whether there is one is found
+ * The kernel decides which processes may access another one: those of the same user, as far as Yama,
+ * namespaces and seccomp permit it. Nothing is changed here to get that permission; whether there is one is found
  * out by reading the record.
  */
 #include "btl/shm/cross.h"
