@@ -9,6 +9,11 @@
  * them over before it turns to the interior; then the neighbours' have arrived when it returns to
  * the border. It reads them in place and frees the memory.
  *
+ * With --windows a halo is written from the grid itself into the neighbour's own memory, and a
+ * message of 4 bytes behind it announces it (rwindow(3)). Each side has memory for two halos there:
+ * a neighbour writes the next but one only when it has the next one from here, which leaves when
+ * the one before has been used.
+ *
  * At most two halos of a pipe are in use at a time: the one that the neighbour still reads, and the
  * next.
  *
@@ -34,8 +39,9 @@ enum { HALO, GATHER }; /* ctx of a pipe: rank 1 has one of each to rank 0 */
 static struct heat_options options = HEAT_OPTIONS_DEFAULT;
 static struct {
     int frames, op; /* of app_ops */
+    bool windows;
     const char *output, *animate;
-} extra = {60, 0, "heat2d.png", ""};
+} extra = {60, 0, false, "heat2d.png", ""};
 
 /* What a process has of the plate. Where no neighbour is there is the rim, zeros. */
 struct part {
@@ -47,8 +53,14 @@ struct part {
         int peer;
         rch_t in, out;
         raddr_t reading, sending;
+        /* --windows: two halos of the neighbour's, and two columns that are sent */
+        rregion_t ghosts, packed;
+        rwindow_t window;
+        rremote_t remote; /* the neighbour's ghosts */
+        int done[2];
     } side[HEAT_SIDES];
-    rch_t *gather; /* rank 0: from each; else [0], to rank 0 */
+    rregion_t grid[2]; /* --windows: of now and next */
+    rch_t *gather;     /* rank 0: from each; else [0], to rank 0 */
     struct app_laps laps;
     double frames_s;
     struct animation *film;
@@ -65,6 +77,7 @@ static const struct app_option option_table[] = {
     APP_TEXT("animate", 'a', &extra.animate, NULL, "FILE", "Animated PNG of the whole run"),
     APP_INT("frames", 'f', &extra.frames, 1, 10000, "Pictures of the animation"),
     APP_OP(&extra.op),
+    APP_FLAG("windows", 'w', &extra.windows, "Write halos into the neighbours' own memory"),
     APP_END,
 };
 
@@ -138,6 +151,119 @@ static void halo_hand_over(struct part *p)
     for (int i = 0; i < HEAT_SIDES; i++) {
         if (p->side[i].peer >= 0)
             MUST(p->side[i].out, rwrite(p->side[i].out, p->side[i].sending));
+        p->halo.send[i] = NULL;
+    }
+}
+
+/* ---- the same by windows ---- */
+
+static rregion_t own_memory(size_t bytes)
+{
+    rregion_t region = NULL;
+
+    MUST(NULL, rregion_open(&region, NULL, NULL, bytes));
+    return region;
+}
+
+static void windows_open(struct part *p)
+{
+    for (int i = 0; i < HEAT_SIDES; i++) {
+        struct side *s = &p->side[i];
+        rwindow_handle_t handle;
+
+        if (s->peer < 0)
+            continue;
+        s->ghosts = own_memory(2 * halo_bytes(p, i));
+        s->packed = own_memory(2 * halo_bytes(p, i));
+        s->done[0] = s->done[1] = 1;
+        MUST(s->in, rwindow_open(&s->window, s->in, s->ghosts, RWINDOW_WRITE, &handle));
+        MUST(s->out, rsend(s->out, &handle, sizeof(handle), 0));
+    }
+    for (int i = 0; i < HEAT_SIDES; i++) {
+        struct side *s = &p->side[i];
+        rwindow_handle_t handle;
+        size_t bytes;
+
+        if (s->peer < 0)
+            continue;
+        MUST(s->in, rrecv(s->in, &handle, sizeof(handle), &bytes, 0));
+        MUST_HOLD(bytes == sizeof(handle));
+        MUST(s->out, rwindow_attach(&s->remote, s->out, &handle, 0));
+    }
+}
+
+/* No neighbour writes any more. */
+static void windows_close(struct part *p)
+{
+    for (int i = 0; i < HEAT_SIDES; i++) {
+        struct side *s = &p->side[i];
+
+        if (s->peer < 0)
+            continue;
+        MUST(s->out, rdone(s->out, NULL, 0));
+        MUST(NULL, rwindow_close(s->window));
+        MUST(NULL, rregion_close(s->ghosts));
+        MUST(NULL, rregion_close(s->packed));
+    }
+    MUST(NULL, rregion_close(p->grid[0]));
+    MUST(NULL, rregion_close(p->grid[1]));
+}
+
+static double *half_of(const struct part *p, rregion_t region, int side, int number)
+{
+    return (double *)rregion_mem(region) + number % 2 * heat_halo_cells(&p->block, side);
+}
+
+static void windows_receive(struct part *p, int number)
+{
+    for (int i = 0; i < HEAT_SIDES; i++) {
+        struct side *s = &p->side[i];
+        size_t bytes;
+        int got;
+
+        if (s->peer < 0)
+            continue;
+        MUST(s->in, rrecv(s->in, &got, sizeof(got), &bytes, 0));
+        MUST_HOLD(bytes == sizeof(got) && got == number);
+        p->halo.from[i] = half_of(p, s->ghosts, i, number);
+    }
+}
+
+/*
+ * What the next but one halo is made in: columns are packed, rows leave from the grid. A network
+ * may still read the last one from there.
+ */
+static void windows_memory(struct part *p, int number)
+{
+    for (int i = 0; i < HEAT_SIDES; i++) {
+        struct side *s = &p->side[i];
+
+        if (s->peer < 0)
+            continue;
+        if (s->done[number % 2] == 0)
+            MUST(s->out, rdone(s->out, &s->done[number % 2], 0));
+        if (i == HEAT_LEFT || i == HEAT_RIGHT)
+            p->halo.send[i] = half_of(p, s->packed, i, number);
+    }
+}
+
+/* The halos of a grid that is complete at its border. */
+static void windows_hand_over(struct part *p, const double *grid, rregion_t region, int number)
+{
+    const struct heat_block *b = &p->block;
+
+    for (int i = 0; i < HEAT_SIDES; i++) {
+        struct side *s = &p->side[i];
+        const double *from = i == HEAT_UP     ? grid
+                             : i == HEAT_DOWN ? grid + (size_t)(b->rows - 1) * (size_t)b->cols
+                                              : p->halo.send[i];
+
+        if (s->peer >= 0) {
+            MUST(s->out, rwindow_write(s->remote, (size_t)(number % 2) * halo_bytes(p, i), from,
+                                       halo_bytes(p, i), i <= HEAT_DOWN ? region : s->packed,
+                                       &s->done[number % 2], 0));
+            MUST(s->out, rsend(s->out, &number, sizeof(number), 0));
+        }
         p->halo.send[i] = NULL;
     }
 }
@@ -263,8 +389,10 @@ static void part_create(struct part *p)
     struct heat_block *b = &p->block;
     size_t cells = (size_t)b->rows * (size_t)b->cols;
 
-    p->now = malloc(cells * sizeof(double));
-    p->next = malloc(cells * sizeof(double));
+    for (int i = 0; i < 2 && extra.windows; i++)
+        p->grid[i] = own_memory(cells * sizeof(double));
+    p->now = extra.windows ? rregion_mem(p->grid[0]) : malloc(cells * sizeof(double));
+    p->next = extra.windows ? rregion_mem(p->grid[1]) : malloc(cells * sizeof(double));
     p->rim = calloc((size_t)(b->rows > b->cols ? b->rows : b->cols), sizeof(double));
     MUST_HOLD(p->now != NULL && p->next != NULL && p->rim != NULL);
     MUST_HOLD(app_laps_begin(&p->laps, (uint64_t)options.steps) == 0);
@@ -282,10 +410,22 @@ static void part_create(struct part *p)
     gather_open(p);
 }
 
-static void step(struct part *p, bool last)
+/* The halos of the beginning are copied from the grid; each later one is computed into its pipe. */
+static void first_halo(struct part *p)
 {
-    double *swap, began = app_seconds(), inside, computed;
+    if (extra.windows)
+        windows_memory(p, 1);
+    else
+        halo_memory(p);
+    heat_first_halo(&p->block, p->now, &p->halo);
+    if (extra.windows)
+        windows_hand_over(p, p->now, p->grid[0], 1);
+    else
+        halo_hand_over(p);
+}
 
+static void edges(struct part *p, bool last)
+{
     halo_receive(p);
     if (!last)
         halo_memory(p);
@@ -293,6 +433,25 @@ static void step(struct part *p, bool last)
     halo_release(p);
     if (!last)
         halo_hand_over(p);
+}
+
+static void edges_by_windows(struct part *p, int number, bool last)
+{
+    windows_receive(p, number);
+    windows_memory(p, number + 1);
+    heat_edges(&p->block, p->now, p->next, &p->halo);
+    if (!last)
+        windows_hand_over(p, p->next, p->grid[number % 2], number + 1);
+}
+
+static void step(struct part *p, int number, bool last)
+{
+    double *swap, began = app_seconds(), inside, computed;
+
+    if (extra.windows)
+        edges_by_windows(p, number, last);
+    else
+        edges(p, last);
 
     inside = app_seconds();
     heat_interior(&p->block, p->now, p->next, &p->halo);
@@ -318,14 +477,10 @@ static double run(struct part *p)
     MUST(NULL, network_barrier());
     began = app_seconds();
     film_take(p, 0);
-    /* The first halos are copied from the grid; each later one is computed into its pipe. */
-    if (options.steps > 0) {
-        halo_memory(p);
-        heat_first_halo(&p->block, p->now, &p->halo);
-        halo_hand_over(p);
-    }
+    if (options.steps > 0)
+        first_halo(p);
     for (int i = 1; i <= options.steps; i++) {
-        step(p, i == options.steps);
+        step(p, i, i == options.steps);
         film_take(p, i);
         if (p->rank == 0)
             app_progress_show("heat2d", "step", (uint64_t)i, (uint64_t)options.steps, began);
@@ -356,7 +511,7 @@ static int report(struct part *p, double took, double comm, double waiting)
 {
     double cells = (double)options.size * options.size;
     struct app_result result = {"heat2d",
-                                app_op_name(extra.op),
+                                extra.windows ? "rpipe windows" : app_op_name(extra.op),
                                 p->nranks,
                                 took,
                                 comm,
@@ -420,19 +575,23 @@ int main(int argc, char **argv)
         must_be_writable(extra.animate);
     }
     part_create(&p);
+    if (extra.windows)
+        windows_open(&p);
     took = run(&p);
     comm = app_least(&p.laps);
     beyond = app_mean(p.laps.sum);
     gather(&p);
     if (p.rank == 0)
         status = report(&p, took - p.frames_s, comm, beyond - comm);
+    if (extra.windows)
+        windows_close(&p);
+    else
+        free(p.now), free(p.next);
     MUST(NULL, rexit());
     free(p.laps.beyond);
     free(p.gather);
     free(p.plate);
     free(p.frame);
-    free(p.now);
-    free(p.next);
     free(p.rim);
     return status;
 }

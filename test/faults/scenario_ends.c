@@ -564,5 +564,8 @@ const struct scenario scenarios[] = {
      false, "auto"},
     {"ofi in steps, PUT", scene_stream, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "sleep", "auto", false, false,
      "none"},
+    {"windows", scene_window, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false, false, NULL},
+    {"ofi in steps, windows", scene_window, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false,
+     false, "none"},
 };
 const int scenario_count = (int)(sizeof(scenarios) / sizeof(scenarios[0]));

@@ -27,6 +27,8 @@ int scene_compose(struct player *p); /* scatter and redux */
 int scene_region(
     struct player
         *p); /* memory of the program's, and of the pipe, and into such: scenario_regions.c */
+int scene_window(
+    struct player *p); /* windows of one end, written by the other: scenario_windows.c */
 int scene_board(struct player *p); /* a board of the two ends: scenario_board.c */
 int scene_copy(struct player *p);  /* messages by copy: scenario_copy.c */
 int scene_team(struct player *p);  /* collectives of the two ends: scenario_team.c */

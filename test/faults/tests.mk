@@ -56,7 +56,8 @@ test_faults_btl_ofi_la_CFLAGS = $(lib_btl_ofi_la_CFLAGS)
 test_faults_btl_ofi_la_LIBADD = $(lib_btl_ofi_la_LIBADD)
 test_faults_btl_ofi_la_LDFLAGS = $(lib_btl_ofi_la_LDFLAGS) -rpath /nowhere
 played = test/lib/job.c test/faults/kill_job.c test/faults/scenario.c test/faults/scenario_ends.c \
-	test/faults/scenario_board.c test/faults/scenario_copy.c test/faults/scenario_regions.c test/faults/scenario_team.c
+	test/faults/scenario_board.c test/faults/scenario_copy.c test/faults/scenario_regions.c test/faults/scenario_team.c \
+	test/faults/scenario_windows.c
 stepped = test/faults/stop_job.c test/faults/failpoint.c test/faults/failpoint_survey.c $(played)
 test_faults_kill_anywhere_SOURCES = test/faults/kill_anywhere.c $(played)
 test_faults_namespace_rank_SOURCES = test/faults/namespace_rank.c test/lib/job.c

@@ -62,6 +62,8 @@ mpi_tests = \
 	examples/heat2d-1-quick.mpi \
 	examples/heat2d-3-quick.mpi \
 	examples/heat2d-6-quick.mpi \
+	examples/heat2d-3-windows+tcp.mpi \
+	examples/heat2d-4-windows.mpi \
 	examples/kmeans-1-quick.mpi \
 	examples/kmeans-3-quick+hosts.mpi \
 	examples/kmeans-4-quick.mpi \

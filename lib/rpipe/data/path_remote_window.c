@@ -143,11 +143,11 @@ int remote_move(struct rch *ch, const struct window_move *m)
                                   .message =
                                       atomic_load_explicit(&ch->w.sent, memory_order_relaxed) + 1,
                                   .flush = ch->remote->flushes.begun + 1};
-    RPIPE_FAILPOINT("window: before the transfer");
+    RPIPE_FAILPOINT("net: before a transfer of a window");
     rc = remote_move_post(ch, m, t);
     if (rc != 0)
         return rc == -EAGAIN ? R_PENDING : remote_failed(ch);
-    RPIPE_FAILPOINT("window: transfer posted");
+    RPIPE_FAILPOINT("net: transfer of a window posted");
     w->end++;
     ch->remote->direct++;
     region_hold(m->region);
