@@ -536,6 +536,49 @@ static void ring(rteam_t team)
 
 /* ---- mistakes ---- */
 
+/*
+ * One member starts another operation than the others: all get -EPROTO, at once or at the next operation, and none waits for its deadline.
+ * Where both wait for the other one no message shows it, but the words of the board do: not between hosts.
+ */
+static void mismatch(const rcoll_params_t *one, const rcoll_params_t *others)
+{
+    const rcoll_params_t *p = mp_rank == mp_ranks - 1 ? one : others;
+    double from[64] = {0}, into[64];
+    rcoll_params_t mine = *p;
+    int rc, member = -1;
+    rteam_t bad;
+
+    mine.from = from;
+    mine.into = mine.kind == RCOLL_BCAST ? from : into;
+    CHECK_OK(NULL, rcoll_team(&bad, NULL, NULL, mp_ranks));
+    rc = rcoll_run(bad, &mine);
+    if (rc == R_SUCCESS)
+        rc = rcoll_barrier(bad);
+    CHECK_RC(-EPROTO, NULL, rc);
+    CHECK(NULL, rcoll_lost(bad, &member) == -EPROTO && member >= 0);
+    CHECK_RC(-EPROTO, NULL, rcoll_barrier(bad));
+    CHECK_OK(NULL, rcoll_close(bad));
+}
+
+static void mismatches(bool apart)
+{
+    const rcoll_params_t barrier = {.kind = RCOLL_BARRIER}, bcast = {.kind = RCOLL_BCAST, .count = 8};
+    const rcoll_params_t longer = {.kind = RCOLL_BCAST, .count = 9};
+    const rcoll_params_t last = {.kind = RCOLL_BCAST, .count = 8, .root = mp_ranks - 1};
+    const rcoll_params_t gather = {.kind = RCOLL_GATHER, .count = 8, .root = mp_ranks - 1};
+    const rcoll_params_t sum = {.kind = RCOLL_ALLREDUCE, .type = RGROUP_DOUBLE, .count = 2};
+    const rcoll_params_t most = {
+        .kind = RCOLL_ALLREDUCE, .type = RGROUP_DOUBLE, .op = RGROUP_MAX, .count = 2};
+
+    mismatch(&bcast, &longer);
+    mismatch(&last, &bcast); /* two roots: each of them is over at once */
+    mismatch(&barrier, &sum);
+    mismatch(&most, &sum);
+    mismatch(&sum, &gather);
+    if (!apart)
+        mismatch(&gather, &last); /* each waits for the other one */
+}
+
 static void mistakes(rteam_t team)
 {
     int n = rcoll_size(team), twice[2] = {0, 0}, rc, member = -1;
@@ -598,6 +641,8 @@ int main(int argc, char **argv)
     teams(team);
     ring(team);
     mistakes(team);
+    if (mp_ranks > 1)
+        mismatches(apart || getenv("RPIPE_CONTROL") != NULL);
     for (int i = 0; i < 1000; i++)
         CHECK_OK(NULL, rcoll_barrier(team));
     CHECK_OK(NULL, rcoll_close(team));

@@ -51,6 +51,9 @@ static int card_apply(struct rteam *t, struct card *card, struct error *err)
             "%llu, %llu and %u, and they must be the same at all members",
             card->members, t->size, (unsigned long long)t->heap_bytes,
             (unsigned long long)t->mem_bytes, t->depth);
+    if (card->cores < 1 || card->cores > HEAD_CPUS)
+        return error_set(err, -EPROTO, "a member has %u processors; this process expects 1 to %d",
+                         card->cores, HEAD_CPUS);
     rc = coll_model_parse(&t->model, card->model, &why);
     if (rc != 0)
         return error_set(err, rc, "RCOLL_MODEL of member 0: %s", why.text);

@@ -2,7 +2,7 @@
 /*
  * cell.h: what is in the memory that a member shows to its host (doc/collectives.md "The board").
  *
- *     head    256 bytes: what the member is, and `done`
+ *     head    768 bytes: what the member is, `done`, and which operations it has begun
  *     cells   one line for each slot of each of `depth` operations: cell[slot][number mod depth], since most operations have few slots
  *     heap    messages of more than CELL_BYTES, a ring in the order of operations
  *     mem     memory of rcoll_alloc
@@ -15,6 +15,7 @@
  * 2. A cell, and the heap that it refers to, is written again only when `done` of every mate, which is a member of the same host, is
  *    beyond the number that it has. So what a member has received is as it was until it ends the operation, or releases its views.
  * 3. `done` never decreases.
+ * 4. started[k mod 64] has the low 32 bits of k, and the check of operation k, from the moment at which k begins until k + 64 does.
  */
 #ifndef COLL_ENGINE_CELL_H
 #define COLL_ENGINE_CELL_H
@@ -53,6 +54,7 @@ static inline size_t cell_index(uint32_t depth, uint64_t number, uint32_t slot)
 
 #define HEAD_MAGIC UINT64_C(0x31306c6c6f637200) /* "rcoll01" */
 #define HEAD_CPUS 1024
+#define HEAD_STARTED 64 /* at least the largest depth */
 
 struct head {
     _Atomic uint64_t magic; /* stored last */
@@ -63,8 +65,9 @@ struct head {
     alignas(CACHE_LINE) _Atomic uint64_t
         done; /* operations below this number are over here, and their views released */
     alignas(CACHE_LINE) uint64_t cpus[HEAD_CPUS / 64]; /* processors that this process may use */
+    alignas(CACHE_LINE) _Atomic uint64_t started[HEAD_STARTED]; /* number << 32 | check */
 };
-static_assert(sizeof(struct head) == 256, "four lines");
+static_assert(sizeof(struct head) == 768, "twelve lines");
 
 /* Of agreements, one after the other; see agree.h. */
 struct agree_words {

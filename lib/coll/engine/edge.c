@@ -9,6 +9,8 @@
 #include <string.h>
 
 #define EDGE_HEAP_LEAST (256 * 1024)
+#define EDGE_EARLY_MESSAGES 1024 /* for each operation in flight: more that come early fail the team */
+#define EDGE_EARLY_HEAPS 4       /* their bytes, in heap_bytes */
 
 /* A message that has come before its step: in memory of the pipe, or, where that is short, in a copy. */
 struct early {
@@ -22,7 +24,8 @@ struct edge {
     rch_t out, in; /* NULL: not opened */
     struct early *early;
     uint32_t count, allocated;
-    size_t kept; /* bytes of early messages in memory of the pipe */
+    size_t kept;   /* bytes of early messages in memory of the pipe */
+    size_t copied; /* bytes of their copies */
 };
 
 /* Operation and slot name a message; the check is of what the operation is. */
@@ -34,6 +37,18 @@ static uint64_t edge_tag(const struct operation *o, uint32_t slot)
 }
 
 static bool edge_is_named(uint64_t a, uint64_t b) { return (a & ~EDGE_CHECK) == (b & ~EDGE_CHECK); }
+
+/* Two members have different operations of this number. */
+static bool edge_contradicts(uint64_t a, uint64_t b)
+{
+    return a >> 40 == b >> 40 && ((a ^ b) & EDGE_CHECK) != 0;
+}
+
+/* How far the operation of a tag is from operation `number`: tags have 24 bits of it. */
+static int64_t edge_distance(uint64_t tag, uint64_t number)
+{
+    return (int64_t)((tag >> 40 << 40) - (number << 40)) >> 40;
+}
 
 /* ---- opening ---- */
 
@@ -138,6 +153,12 @@ int edge_send(struct rteam *t, struct operation *o, const struct step *s, uint32
  */
 static int edge_keep(const struct rteam *t, struct edge *edge, struct early early)
 {
+    if (edge->count >= EDGE_EARLY_MESSAGES * t->depth ||
+        edge->copied + early.bytes > EDGE_EARLY_HEAPS * t->depth * t->heap_bytes)
+        return coll_fail(-ENOBUFS,
+                         "%u messages with %zu bytes in copies have come before their operations; "
+                         "give the team a larger heap_bytes",
+                         edge->count, edge->copied);
     if (edge->count == edge->allocated) {
         uint32_t more = edge->allocated == 0 ? 16 : edge->allocated * 2;
         struct early *larger = realloc(edge->early, more * sizeof(*larger));
@@ -155,6 +176,7 @@ static int edge_keep(const struct rteam *t, struct edge *edge, struct early earl
         memcpy(early.copy, rmalloc_ptr(edge->in, early.d), early.bytes);
         (void)rmalloc_free(edge->in, early.d);
         early.d = ADDR_NULL;
+        edge->copied += early.bytes;
     } else
         edge->kept += early.bytes;
     edge->early[edge->count++] = early;
@@ -167,17 +189,37 @@ static bool edge_take_early(struct edge *edge, uint64_t tag, struct early *found
         if (edge_is_named(edge->early[i].tag, tag)) {
             *found = edge->early[i];
             edge->early[i] = edge->early[--edge->count];
-            edge->kept -= found->copy == NULL ? found->bytes : 0;
+            *(found->copy == NULL ? &edge->kept : &edge->copied) -= found->bytes;
             return true;
         }
     return false;
 }
 
-/* The message of a tag. 0, R_PENDING, or a failure. */
-static int edge_find(const struct rteam *t, struct edge *edge, uint64_t tag, struct early *found)
+/*
+ * A message that comes before that of operation k is of an operation in flight here, or, as its sender is not over with k, below
+ * k + depth - 1; and it is the only one of its name.
+ */
+static bool edge_may_keep(const struct rteam *t, const struct edge *edge, uint64_t k, uint64_t tag)
 {
+    if (edge_distance(tag, t->done) < 0 || edge_distance(tag, k) > (int64_t)t->depth - 2)
+        return false;
+    for (uint32_t i = 0; i < edge->count; i++)
+        if (edge_is_named(edge->early[i].tag, tag))
+            return false;
+    return true;
+}
+
+/* The message of a tag. 0, R_PENDING, or a failure. */
+static int edge_find(struct rteam *t, struct operation *o, int member, uint64_t tag,
+                     struct early *found)
+{
+    struct edge *edge = t->edges[member];
+
     if (edge_take_early(edge, tag, found))
         return 0;
+    for (uint32_t i = 0; i < edge->count; i++)
+        if (edge_contradicts(edge->early[i].tag, tag))
+            return team_fail_other(t, o, member);
     for (;;) {
         raddr_t d = ADDR_NULL;
         size_t bytes = 0;
@@ -188,9 +230,14 @@ static int edge_find(const struct rteam *t, struct edge *edge, uint64_t tag, str
         *found = (struct early){.tag = rpipe_tag(edge->in, d), .d = d, .bytes = bytes};
         if (edge_is_named(found->tag, tag))
             return 0;
-        rc = edge_keep(t, edge, *found);
-        if (rc != 0)
+        if (edge_contradicts(found->tag, tag) || !edge_may_keep(t, edge, o->number, found->tag))
+            rc = team_fail_other(t, o, member);
+        else
+            rc = edge_keep(t, edge, *found);
+        if (rc != 0) {
+            (void)rmalloc_free(edge->in, d);
             return rc;
+        }
     }
 }
 
@@ -198,8 +245,8 @@ int edge_recv(struct rteam *t, struct operation *o, const struct step *s)
 {
     struct edge *edge = t->edges[s->peer];
     uint64_t tag = edge_tag(o, s->slot);
-    struct early found;
-    int rc = edge_find(t, edge, tag, &found);
+    struct early found = {0};
+    int rc = edge_find(t, o, s->peer, tag, &found);
 
     if (rc == R_PENDING)
         return STEP_WAITS;

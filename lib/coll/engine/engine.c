@@ -44,6 +44,7 @@ void engine_start(struct rteam *t, struct rplan *plan)
     plan->part = 0;
     plan->result = 0;
     plan->state = PLAN_QUEUED;
+    plan->history = t->history = (t->history + plan->check) * UINT32_C(0x9e3779b1);
     t->number += plan->parts.numbers;
     list_append(&t->queue, &plan->in_queue);
 }
@@ -83,7 +84,10 @@ static int engine_activate(struct rteam *t, struct rplan *plan)
         return STEP_WAITS;
     o->program = p;
     o->number = plan->number;
-    o->check = plan->check;
+    o->check = plan->history;
+    /* relaxed: number and check are one word */
+    atomic_store_explicit(&t->head->started[plan->number % HEAD_STARTED],
+                          plan->number << 32 | o->check, memory_order_relaxed);
     o->next = 0;
     if (o->ahead)
         memset(o->is_done, 0, (o->steps_allocated / 64 + 1) * sizeof(*o->is_done));

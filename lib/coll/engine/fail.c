@@ -82,8 +82,31 @@ int team_fail_other(struct rteam *t, const struct operation *o, int member)
     return team_fail(
         t, -EPROTO, member,
         "member %d, rank %d, has started another operation than member %d, rank %d, as number "
-        "%llu of the team; all members start the same operations with the same parameters",
+        "%llu of the team, or before it; all members start the same operations with the same "
+        "parameters",
         member, t->rank[member], t->me, t->rank[t->me], (unsigned long long)o->number);
+}
+
+static void team_compare_operation(struct rteam *t, const struct operation *o)
+{
+    for (int i = 0; i < t->nmates; i++) {
+        const struct head *head = (const struct head *)(const void *)t->board_of[t->mates[i]];
+        uint64_t started = atomic_load_explicit(&head->started[o->number % HEAD_STARTED],
+                                                memory_order_relaxed);
+
+        if (started >> 32 == (uint32_t)o->number && (uint32_t)started != o->check)
+            (void)team_fail_other(t, o, t->mates[i]);
+    }
+}
+
+void team_compare_operations(struct rteam *t)
+{
+    for (const struct link *link = t->queue.next; link != &t->queue; link = link->next) {
+        const struct rplan *plan = container_of(link, struct rplan, in_queue);
+
+        if (plan->state == PLAN_RUNS)
+            team_compare_operation(t, &plan->op);
+    }
 }
 
 bool team_is_lost(struct rteam *t)

@@ -16,6 +16,8 @@ int team_fail(struct rteam *t, int code, int member, const char *format, ...)
     __attribute__((format(printf, 4, 5), cold));
 /* -EPROTO: a member does another operation as this number. */
 int team_fail_other(struct rteam *t, const struct operation *o, int member) __attribute__((cold));
+/* Fails the team if a mate has begun another operation as one that is in flight here: neither may ever get a message. */
+void team_compare_operations(struct rteam *t);
 /* Whether the team has failed, here or at another member; then t->lost is the code. */
 bool team_is_lost(struct rteam *t);
 /* The code, and its message. */

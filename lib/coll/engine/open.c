@@ -159,6 +159,8 @@ static int team_open_board(struct rteam *t, struct error *err)
 static int team_read_head(const struct rteam *t, int member, struct error *err)
 {
     const struct head *head = (const struct head *)(const void *)t->board_of[member];
+    uint64_t heap_bytes, mem_bytes;
+    uint32_t depth;
     int64_t deadline = deadline_in_ms(t->timeout_ms);
 
     /* acquire: pairs with the release of team_open_board */
@@ -174,16 +176,17 @@ static int team_read_head(const struct rteam *t, int member, struct error *err)
                              member, t->rank[member]);
         sched_yield();
     }
-    if (head->depth == t->depth && head->heap_bytes == t->heap_bytes &&
-        head->mem_bytes == t->mem_bytes)
+    depth = head->depth;
+    heap_bytes = head->heap_bytes;
+    mem_bytes = head->mem_bytes;
+    if (depth == t->depth && heap_bytes == t->heap_bytes && mem_bytes == t->mem_bytes)
         return 0;
     return error_set(
         err, -EINVAL,
         "heap_bytes, mem_bytes, depth are %llu, %llu, %u here and %llu, %llu, %u at member %d, "
         "rank %d",
         (unsigned long long)t->heap_bytes, (unsigned long long)t->mem_bytes, t->depth,
-        (unsigned long long)head->heap_bytes, (unsigned long long)head->mem_bytes, head->depth,
-        member, t->rank[member]);
+        (unsigned long long)heap_bytes, (unsigned long long)mem_bytes, depth, member, t->rank[member]);
 }
 
 /* Hosts, mates, and how many processors these have. */

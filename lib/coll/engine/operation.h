@@ -20,8 +20,17 @@ static inline void team_refresh_floor(struct rteam *t)
 
         floor = done < floor ? done : floor;
     }
+    /* no operation beyond the own ones matters, and a mate may store any number */
+    if (floor > t->number)
+        floor = t->number;
     if (t->nmates > 0 && floor > t->floor)
         t->floor = floor;
+}
+
+/* A word of another member that is not atomic: loaded once, so that what has been checked is what is used. */
+static inline uint64_t operation_load_once(const uint64_t *word)
+{
+    return *(const volatile uint64_t *)word;
 }
 
 /* Whether `from` is memory of rcoll_alloc, which all of the host can read. */

@@ -299,6 +299,13 @@ const struct program *plan_program_of_part(struct rplan *plan)
 
     if (parts->agreed && plan->part == 0)
         return &plan->last;
+    if (parts->agreed && parts->most >= PARTS_MOST) {
+        team_fail(plan->team, -EMSGSIZE, plan->team->me,
+                  "the blocks of an alltoall need %llu parts, and at most %d are possible; give the "
+                  "team a larger heap_bytes",
+                  (unsigned long long)parts->most, PARTS_MOST - 1);
+        return NULL;
+    }
     if (parts->remade) {
         rc = parts_build_part(plan, plan->part - parts->agreed, false, &err);
         if (rc == 0)
@@ -316,7 +323,7 @@ bool plan_begin_next_part(struct rplan *plan)
 
     if (parts->agreed && plan->part == 0) {
         parts->remade = parts->most > 1;
-        parts->used = 1 + (parts->most > 0 ? parts->most : 1);
+        parts->used = parts->most < 1 ? 2 : parts->most < PARTS_MOST ? 1 + parts->most : PARTS_MOST;
     }
     if (plan_is_last_part(plan))
         return false;

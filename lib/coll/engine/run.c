@@ -128,6 +128,7 @@ int rcoll_test(rplan_t plan)
     if (!run_is_over(plan->team, plan)) {
         if (!engine_advance(plan->team)) {
             (void)rpipe_progress();
+            team_compare_operations(plan->team);
             if (team_is_lost(plan->team))
                 engine_end_all(plan->team);
         }

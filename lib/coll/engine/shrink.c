@@ -62,7 +62,16 @@ static int shrink_open(rteam_t *living, struct rteam *t, const uint64_t *dead, s
     return rc;
 }
 
-/* Once more where a member has died meanwhile: that all have opened the team is agreed on, too. */
+static int shrink_count(const struct rteam *t, const uint64_t *dead)
+{
+    int n = 0;
+
+    for (int i = 0; i < t->size; i++)
+        n += shrink_is_dead(dead, i);
+    return n;
+}
+
+/* Once more where a member has died meanwhile: that all have opened the team is agreed on, too. Each attempt needs one more death. */
 int rcoll_shrink(rteam_t *living, rteam_t team)
 {
     const uint64_t *dead = NULL;
@@ -77,11 +86,12 @@ int rcoll_shrink(rteam_t *living, rteam_t team)
     for (;;) {
         struct error err = {""};
         uint64_t flags = 0, opened;
-        int opening;
+        int opening, died;
 
         rc = agree_decide(team, &flags, &dead, team->timeout_ms);
         if (rc != 0)
             return coll_fail_named("rcoll_shrink", rc);
+        died = shrink_count(team, dead);
         opening = shrink_open(living, team, dead, &err);
         opened = opening == 0;
         rc = agree_decide(team, &opened, &dead, team->timeout_ms);
@@ -94,5 +104,7 @@ int rcoll_shrink(rteam_t *living, rteam_t team)
             return coll_fail_named("rcoll_shrink", rc);
         if (opening != 0 && opening != -ECONNRESET)
             return coll_fail(opening, "rcoll_shrink: %s", err.text);
+        if (shrink_count(team, dead) <= died)
+            return coll_fail(-EPROTO, "rcoll_shrink: a member that lives has not opened the team");
     }
 }

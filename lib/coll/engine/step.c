@@ -119,7 +119,7 @@ static int step_recv(struct rteam *t, struct operation *o, const struct step *s)
         o->ready[s->into] = NULL;
         return STEP_DONE;
     }
-    at = cell->message.at;
+    at = operation_load_once(&cell->message.at);
     if (UNLIKELY(at < board_heap_at(t->depth) || at > t->board_bytes ||
                  s->bytes > t->board_bytes - at))
         return team_fail(

@@ -10,6 +10,7 @@
  *
  *     number  of the next operation
  *     done    the oldest operation that is not over, or whose views are held: what this member publishes
+ *     history a hash of the checks of all operations that have been started: with it the check of an operation is that of all before it
  *     floor   the least `done` of the mates that has been seen: a cell of operation k may be written when floor > k - depth
  */
 #ifndef COLL_ENGINE_TEAM_H
@@ -29,7 +30,7 @@
 #include <rvmem.h>
 
 #define TEAM_CACHE 64
-#define TEAM_DEPTH_MOST 64
+#define TEAM_DEPTH_MOST HEAD_STARTED
 
 struct rteam {
     rboard_t board;
@@ -55,6 +56,7 @@ struct rteam {
     const char **board_of; /* of each member; NULL: on another host */
     int *mates, nmates;
     uint64_t number, done, floor;
+    uint32_t history;
     struct ring ring;
     rvmem_t mem;
     struct hash blocks; /* of rcoll_alloc: descriptors by offset */
@@ -119,7 +121,9 @@ struct rplan {
     bool free_at_end, synchronizes, of_graph;
     rcoll_params_t params; /* with copies of its arrays */
     struct coll_choice choice;
-    uint32_t check, noperators;
+    uint32_t check;   /* of the parameters */
+    uint32_t history; /* of the team, with this start: what other members compare */
+    uint32_t noperators;
     struct coll_operator *operators;
     void *operator_scratch; /* for reversed folds */
     struct parts parts;

@@ -142,6 +142,8 @@ int team_wait(struct rteam *t, team_condition condition, void *of, int timeout_m
         if (rpipe_initialized() != 1)
             return coll_fail(-ENOTCONN, "the job has ended");
         team_lock(t);
+        if (w.deadline != -1)
+            team_compare_operations(t);
         if (team_is_lost(t)) {
             engine_end_all(t);
             is_over = condition(t, of);
