@@ -13,6 +13,7 @@ fault_tests = \
 	test/faults/byzantine \
 	test/faults/altered \
 	test/faults/byzantine_board \
+	test/faults/byzantine_coll \
 	test/faults/given_back \
 	test/faults/close_without_memory \
 	test/faults/kept_handshakes \
@@ -97,6 +98,7 @@ test_faults_altered_SOURCES = \
 	test/faults/peer_codes.h \
 	test/lib/job.c
 test_faults_byzantine_board_SOURCES = test/faults/byzantine_board.c test/lib/job.c
+test_faults_byzantine_coll_SOURCES = test/faults/byzantine_coll.c test/lib/job.c
 test_faults_leaks_SOURCES = test/faults/leaks.c test/lib/job.c
 test_faults_passed_descriptors_SOURCES = test/faults/passed_descriptors.c test/faults/passed_descriptors_wire.c \
 	test/lib/job.c
