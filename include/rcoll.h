@@ -33,6 +33,8 @@ typedef struct rgraph *rgraph_t; /* a plan of the program's own, while it is bei
 /* ---- teams ---- */
 
 #define RCOLL_THREADS 1u /* flags of a team: several threads use it; every call takes a lock */
+#define RCOLL_ASYNC                                                                                \
+    2u /* and a thread of the library advances its operations while no call does; takes the lock, too */
 
 /* "Same": the same value at every member, which is verified. Zero is the default of every member. */
 typedef struct rcoll_team_config {
@@ -42,7 +44,7 @@ typedef struct rcoll_team_config {
         heap_bytes; /* same; memory for messages of operations in flight, 64 KiB to 1 TiB; default RCOLL_HEAP, 1 MiB */
     uint64_t mem_bytes; /* same; memory for rcoll_alloc; default none */
     uint32_t depth;     /* same; operations in flight, a power of two, 4 to 64; default 8 */
-    uint32_t flags;     /* RCOLL_THREADS */
+    uint32_t flags;     /* RCOLL_THREADS, RCOLL_ASYNC */
     int timeout_ms;     /* deadline of calls, ms; R_FOREVER, R_AT_ONCE; default: RPIPE_TIMEOUT_MS */
     uint32_t zero;      /* 0 */
     const char *backend; /* same; of the pipes between hosts, as in rpipe_config_t */
@@ -131,6 +133,9 @@ int rcoll_wait(rplan_t plan);
 
 /* Waits until one of n plans of one team is over, which is stored. NULL plans and plans that do not run are left out; none: -ENOENT. */
 int rcoll_wait_any(const rplan_t *list, int n, int *which, int timeout_ms);
+
+/* RCOLL_ASYNC: a descriptor for poll(2), readable when a plan of the team has ended, until rcoll_test. The team owns it. Test all plans that are awaited. */
+int rcoll_fd(rteam_t team);
 
 /* Frees the plan; one that is running goes on until its operation is over, and is freed then. */
 int rcoll_free(rplan_t plan);

@@ -451,6 +451,8 @@ lib_libcoll_la_SOURCES = \
 lib_libcollengine_la_SOURCES = \
 	lib/coll/engine/agree.c \
 	lib/coll/engine/agree.h \
+	lib/coll/engine/async.c \
+	lib/coll/engine/async.h \
 	lib/coll/engine/card.c \
 	lib/coll/engine/card.h \
 	lib/coll/engine/cell.h \

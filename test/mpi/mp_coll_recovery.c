@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Members of a team die in the middle of its operations, one after the other: each time all that live get the code and the member,
- * agree on flags and on the dead, and go on as a smaller team, until one is left. -apart: each rank is a host of its own.
+ * agree on flags and on the dead, and go on as a smaller team, until one is left. -apart: each rank is a host of its own; -async: a thread of the library
+ * advances the operations, and the descriptor shows that they have ended.
  */
 #include "test/lib/mp_check.h"
 
+#include <poll.h>
 #include <rcoll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -32,21 +34,44 @@ static int until_death(rteam_t team, int victim, int step)
     return rc;
 }
 
+/* The survivor has started a barrier: the descriptor becomes readable, and the plan has the code. */
+static int until_failure(rteam_t team, int victim)
+{
+    rcoll_params_t barrier = {.kind = RCOLL_BARRIER};
+    struct pollfd p = {.fd = rcoll_fd(team), .events = POLLIN};
+    rplan_t plan;
+    int rc;
+
+    CHECK(NULL, p.fd >= 0);
+    CHECK_OK(NULL, rcoll_plan(&plan, team, &barrier));
+    if (rcoll_rank(team) == victim)
+        raise(SIGKILL);
+    rc = rcoll_start(plan);
+    while (rc == 0 && (rc = rcoll_test(plan)) == R_PENDING) {
+        CHECK(NULL, poll(&p, 1, 60000) == 1);
+        rc = 0;
+    }
+    return rc;
+}
+
 int main(int argc, char **argv)
 {
+    rcoll_team_config_t cfg = {.flags = mp_asked(argc, argv, "-async") ? RCOLL_ASYNC : 0};
     uint64_t state = 0;
     rteam_t team, living;
 
     if (mp_asked(argc, argv, "-apart"))
         setenv("RPIPE_CONTROL", "tcp", 1);
     mp_begin(argc, argv, 2);
-    CHECK_OK(NULL, rcoll_team(&team, NULL, NULL, mp_ranks));
+    CHECK_OK(NULL, rcoll_team(&team, &cfg, NULL, mp_ranks));
     while (rcoll_size(team) > 1) {
         int n = rcoll_size(team), victim = (int)(mp_draw(&state) % (uint64_t)n);
         int step = (int)(mp_draw(&state) % 500), member = -1, dead[8] = {-1};
         uint64_t flags = ~(UINT64_C(1) << rcoll_rank(team));
 
-        CHECK_RC(-ECONNRESET, NULL, until_death(team, victim, step));
+        CHECK_RC(-ECONNRESET, NULL,
+                 cfg.flags != 0 && n == 2 ? until_failure(team, victim)
+                                          : until_death(team, victim, step));
         CHECK_ERROR(NULL, "has died");
         CHECK(NULL, rcoll_lost(team, &member) == -ECONNRESET && member == victim);
         CHECK_RC(-ECONNRESET, NULL, rcoll_barrier(team));

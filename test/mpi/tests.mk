@@ -12,6 +12,7 @@ mpi_programs = \
 	test/mpi/mp_bootstrap \
 	test/mpi/mp_coll \
 	test/mpi/mp_coll_recovery \
+	test/mpi/mp_coll_threads \
 	test/mpi/mp_compose \
 	test/mpi/mp_compose_recovery \
 	test/mpi/mp_death_recovery \
@@ -127,7 +128,11 @@ mpi_tests = \
 	test/mpi/mp_coll-8.mpi \
 	test/mpi/mp_coll_recovery-3.mpi \
 	test/mpi/mp_coll_recovery-3-apart.mpi \
+	test/mpi/mp_coll_recovery-3-async.mpi \
 	test/mpi/mp_coll_recovery-4.mpi \
+	test/mpi/mp_coll_threads-2.mpi \
+	test/mpi/mp_coll_threads-2-apart.mpi \
+	test/mpi/mp_coll_threads-3.mpi \
 	test/mpi/mp_compose-2.mpi \
 	test/mpi/mp_compose-3.mpi \
 	test/mpi/mp_compose-3+ofi.mpi \
@@ -234,6 +239,7 @@ test_mpi_mp_death_recovery_LDADD = $(public)
 test_mpi_mp_board_LDADD = $(public)
 test_mpi_mp_coll_LDADD = $(public)
 test_mpi_mp_coll_recovery_LDADD = $(public)
+test_mpi_mp_coll_threads_LDADD = $(public)
 test_mpi_mp_event_LDADD = $(public)
 test_mpi_mp_events_LDADD = $(public)
 test_mpi_mp_graph_LDADD = $(public)

@@ -2,6 +2,7 @@
 /* engine.c: see engine.h. */
 #include "coll/engine/engine.h"
 
+#include "coll/engine/async.h"
 #include "coll/engine/edge.h"
 #include "coll/engine/plan.h"
 #include "coll/engine/step.h"
@@ -163,7 +164,7 @@ static void engine_leave(struct rplan *plan, int result)
     plan->result = result;
     plan->state = PLAN_IDLE;
     list_remove(&plan->in_queue);
-    if (plan->free_at_end)
+    if (plan->free_at_end && !plan->in_call)
         plan_destroy(plan);
 }
 
@@ -175,11 +176,15 @@ static void engine_end_part(struct rteam *t, struct rplan *plan)
     if (plan_next_part(plan)) {
         edge_release(t, &plan->op);
         plan->state = PLAN_QUEUED;
-    } else if ((plan->params.flags & RCOLL_VIEWS) != 0 && !plan->free_at_end) {
-        plan->state = PLAN_HELD;
     } else {
-        edge_release(t, &plan->op);
-        engine_leave(plan, 0);
+        if (UNLIKELY(t->async != NULL))
+            async_ended(t);
+        if ((plan->params.flags & RCOLL_VIEWS) != 0 && !plan->free_at_end) {
+            plan->state = PLAN_HELD;
+        } else {
+            edge_release(t, &plan->op);
+            engine_leave(plan, 0);
+        }
     }
     engine_publish_done(t);
     /* all have started it, so they are over with those depth - 1 before (doc/boards.md "The floor") */
@@ -205,6 +210,8 @@ void engine_end_all(struct rteam *t)
             edge_release(t, &plan->op);
         engine_leave(plan, plan->state == PLAN_HELD ? 0 : t->lost);
     }
+    if (UNLIKELY(t->async != NULL))
+        async_ended(t);
 }
 
 /* Activates and advances a plan as far as it goes. STEP_DONE: its last part is over, and it may be gone. */

@@ -49,9 +49,9 @@ int coll_check_job(const char *call)
 
 static void team_set_lost(struct rteam *t, int code, int member, const char *text)
 {
-    t->lost = code;
     t->lost_member = member;
     snprintf(t->lost_text, sizeof(t->lost_text), "%s", text);
+    t->lost = code;
 }
 
 int team_fail(struct rteam *t, int code, int member, const char *format, ...)
@@ -132,5 +132,6 @@ bool team_is_lost(struct rteam *t)
 int team_lost_error(const struct rteam *t, const char *call)
 {
     return coll_fail(t->lost, "%s: %s; operation %llu of the team is the first that is not over",
-                     call, t->lost_text, (unsigned long long)t->done);
+                     call, t->lost_text,
+                     (unsigned long long)atomic_load_explicit(&t->head->done, memory_order_relaxed));
 }

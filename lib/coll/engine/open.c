@@ -3,6 +3,7 @@
 #include "coll/engine/team.h"
 
 #include "coll/engine/agree.h"
+#include "coll/engine/async.h"
 #include "coll/engine/card.h"
 #include "coll/engine/edge.h"
 #include "coll/engine/engine.h"
@@ -36,10 +37,10 @@
 
 static int team_check_config(struct rteam *t, const rcoll_team_config_t *cfg, struct error *err)
 {
-    if ((cfg->flags & ~RCOLL_THREADS) != 0 || cfg->zero != 0)
+    if ((cfg->flags & ~(RCOLL_THREADS | RCOLL_ASYNC)) != 0 || cfg->zero != 0)
         return error_set(err, -EINVAL,
                          "flags is 0x%x and zero is %u; flags are 0x%x, and zero is 0", cfg->flags,
-                         cfg->zero, RCOLL_THREADS);
+                         cfg->zero, RCOLL_THREADS | RCOLL_ASYNC);
     if (cfg->timeout_ms < R_AT_ONCE)
         return error_set(err, -EINVAL,
                          "timeout_ms is %d; it must be a number of ms, R_FOREVER, R_AT_ONCE, or 0",
@@ -59,7 +60,8 @@ static int team_check_config(struct rteam *t, const rcoll_team_config_t *cfg, st
         return error_set(err, -EINVAL, "depth is %u; it must be 4, 8, 16, 32 or 64", t->depth);
     t->heap_bytes = board_round(t->heap_bytes);
     t->mem_bytes = board_round(t->mem_bytes);
-    t->threads = (cfg->flags & RCOLL_THREADS) != 0;
+    t->threads = cfg->flags != 0;
+    t->with_async = (cfg->flags & RCOLL_ASYNC) != 0;
     t->timeout_ms = cfg->timeout_ms == 0           ? (int)setting_number(SET_TIMEOUT_MS)
                     : cfg->timeout_ms == R_AT_ONCE ? 0
                                                    : cfg->timeout_ms;
@@ -277,6 +279,8 @@ static int team_set_up(struct rteam *t, struct error *err)
     }
     if (rc == 0)
         rc = plan_create(&t->barrier, t, &barrier, NULL, err);
+    if (rc == 0 && t->with_async)
+        rc = async_open(t, err);
     return rc;
 }
 
@@ -348,6 +352,7 @@ int rcoll_close(rteam_t team)
         return coll_fail(-EINVAL, "rcoll_close: the team is NULL");
     if (rpipe_initialized() != 1)
         return coll_check_job("rcoll_close");
+    async_close(team);
     RPIPE_FAILPOINT("rcoll_close: waiting");
     rc = team_wait(team, team_is_idle, NULL, team->timeout_ms);
     if (rc == -ETIMEDOUT) {

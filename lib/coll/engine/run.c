@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* run.c: rcoll_plan, rcoll_start, rcoll_test, rcoll_wait, rcoll_wait_any, rcoll_free, rcoll_run, rcoll_barrier. */
+#include "coll/engine/async.h"
 #include "coll/engine/engine.h"
 #include "coll/engine/fail.h"
 #include "coll/engine/plan.h"
@@ -107,6 +108,8 @@ int rcoll_start(rplan_t plan)
     else {
         engine_start(plan->team, plan);
         (void)engine_advance(plan->team);
+        if (UNLIKELY(plan->team->async != NULL) && !run_is_over(plan->team, plan))
+            async_leave_it(plan->team);
     }
     team_unlock(plan->team);
     return rc;
@@ -125,6 +128,8 @@ int rcoll_test(rplan_t plan)
     if (plan == NULL || rpipe_initialized() != 1)
         return run_check_plan(plan, "rcoll_test");
     team_lock(plan->team);
+    if (UNLIKELY(plan->team->async != NULL))
+        async_drain(plan->team);
     if (!run_is_over(plan->team, plan)) {
         if (!engine_advance(plan->team)) {
             (void)rpipe_progress();
@@ -138,6 +143,16 @@ int rcoll_test(rplan_t plan)
     return rc;
 }
 
+/* The deadline of a call has passed, and the operation goes on. */
+static void run_leave_it(struct rteam *t)
+{
+    if (t->async == NULL)
+        return;
+    team_lock(t);
+    async_leave_it(t);
+    team_unlock(t);
+}
+
 /* Waits for a plan that has been started. */
 static int run_wait(struct rplan *plan, const char *call)
 {
@@ -146,8 +161,10 @@ static int run_wait(struct rplan *plan, const char *call)
 
     if (LIKELY(rc == 0))
         return run_result(plan, call);
-    if (rc == -ETIMEDOUT)
+    if (rc == -ETIMEDOUT) {
+        run_leave_it(t);
         return team_timed_out(t, call, t->timeout_ms);
+    }
     return t->lost != 0 ? team_lost_error(t, call) : coll_fail_named(call, rc);
 }
 
@@ -165,6 +182,19 @@ struct run_list {
     bool *awaited;
     int n, which;
 };
+
+/* Whether a plan that has been started is not over. */
+static bool run_is_awaited(struct rplan *plan)
+{
+    bool over = true;
+
+    if (plan == NULL)
+        return false;
+    team_lock(plan->team);
+    over = run_is_over(plan->team, plan);
+    team_unlock(plan->team);
+    return !over;
+}
 
 static bool run_any_is_over(struct rteam *t, void *of)
 {
@@ -192,7 +222,7 @@ int rcoll_wait_any(const rplan_t *list, int n, int *which, int timeout_ms)
             "65,536, timeout_ms 0, a number of ms, or R_FOREVER (-1)",
             list == NULL ? "NULL" : "given", n, which == NULL ? "NULL" : "given", timeout_ms);
     for (int i = 0; i < n; i++) {
-        awaited[i] = list[i] != NULL && list[i]->state != PLAN_IDLE && list[i]->state != PLAN_HELD;
+        awaited[i] = run_is_awaited(list[i]);
         if (awaited[i] && t != NULL && list[i]->team != t)
             return coll_fail(-EINVAL, "rcoll_wait_any: plan %d is of another team", i);
         t = awaited[i] ? list[i]->team : t;
@@ -250,7 +280,7 @@ static __attribute__((cold, noinline)) int run_make_cached(struct rplan **plan, 
 
     if (rc != 0)
         return rc;
-    if (*cached != NULL && (*cached)->state == PLAN_IDLE)
+    if (*cached != NULL && (*cached)->state == PLAN_IDLE && !(*cached)->in_call)
         plan_destroy(*cached);
     else if (*cached != NULL)
         (*cached)->free_at_end = true;
@@ -265,10 +295,26 @@ static int run_find(struct rplan **plan, struct rteam *t, const rcoll_params_t *
 
     static_assert(TEAM_CACHE == 64, "run_cache_index has 6 bits");
     *plan = *cached;
-    if (LIKELY(*plan != NULL && (*plan)->state == PLAN_IDLE &&
+    if (LIKELY(*plan != NULL && (*plan)->state == PLAN_IDLE && !(*plan)->in_call &&
                params_equal(t, &(*plan)->params, p) && params_have_buffers(t, p)))
         return 0;
     return run_make_cached(plan, t, p, cached);
+}
+
+/* Waits for a plan that this call has started. */
+static int run_wait_in_call(struct rplan *plan, const char *call)
+{
+    struct rteam *t = plan->team;
+    int rc = run_wait(plan, call);
+
+    if (UNLIKELY(t->threads)) {
+        team_lock(t);
+        plan->in_call = false;
+        if (plan->free_at_end && plan->state == PLAN_IDLE)
+            plan_destroy(plan);
+        team_unlock(t);
+    }
+    return rc;
 }
 
 int rcoll_run(rteam_t team, const rcoll_params_t *params, size_t size)
@@ -288,10 +334,11 @@ int rcoll_run(rteam_t team, const rcoll_params_t *params, size_t size)
     if (LIKELY(rc == 0)) {
         plan->from = params->from;
         plan->into = params->into;
+        plan->in_call = team->threads;
         engine_start(team, plan);
     }
     team_unlock(team);
-    return LIKELY(rc == 0) ? run_wait(plan, "rcoll_run") : rc;
+    return LIKELY(rc == 0) ? run_wait_in_call(plan, "rcoll_run") : rc;
 }
 
 int rcoll_barrier(rteam_t team)
@@ -303,8 +350,8 @@ int rcoll_barrier(rteam_t team)
         return rc;
     plan = team->barrier;
     team_lock(team);
-    if (UNLIKELY(plan->state !=
-                 PLAN_IDLE)) { /* one that has reached its deadline, or another thread's */
+    /* one that has reached its deadline, or another thread's */
+    if (UNLIKELY(plan->state != PLAN_IDLE || plan->in_call)) {
         const rcoll_params_t barrier = {.kind = RCOLL_BARRIER};
 
         rc = run_find(&plan, team, &barrier);
@@ -313,7 +360,8 @@ int rcoll_barrier(rteam_t team)
             return rc;
         }
     }
+    plan->in_call = team->threads;
     engine_start(team, plan);
     team_unlock(team);
-    return run_wait(plan, "rcoll_barrier");
+    return run_wait_in_call(plan, "rcoll_barrier");
 }

@@ -47,7 +47,7 @@ static int shrink_open(rteam_t *living, struct rteam *t, const uint64_t *dead, s
                                .heap_bytes = t->heap_bytes,
                                .mem_bytes = t->mem_bytes,
                                .depth = t->depth,
-                               .flags = t->threads ? RCOLL_THREADS : 0,
+                               .flags = team_flags(t),
                                .timeout_ms = t->timeout_ms == 0 ? R_AT_ONCE : t->timeout_ms,
                                .backend = t->backend};
     int *ranks = malloc((size_t)t->size * sizeof(*ranks)), n = 0, rc;

@@ -30,7 +30,7 @@ static int split_open(rteam_t *team, struct rteam *of, struct split_member *list
                                .heap_bytes = of->heap_bytes,
                                .mem_bytes = of->mem_bytes,
                                .depth = of->depth,
-                               .flags = of->threads ? RCOLL_THREADS : 0,
+                               .flags = team_flags(of),
                                .timeout_ms = of->timeout_ms == 0 ? R_AT_ONCE : of->timeout_ms,
                                .backend = of->backend};
     int *ranks = malloc((size_t)of->size * sizeof(*ranks)), n = 0, rc;

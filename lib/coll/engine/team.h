@@ -41,9 +41,10 @@ struct rteam {
     struct coll_rules rules;
     bool explain;
     bool crowded;  /* members of this host outnumber its processors */
-    int contended; /* a yield has been long, and so many have not since (wait.c) */
-    bool threads;
-    int timeout_ms;
+    _Atomic int contended; /* a yield has been long, and so many have not since (wait.c) */
+    bool threads;          /* several threads: of the program, or that of async.h */
+    bool with_async;
+    _Atomic int timeout_ms;
     char *backend;
     uint32_t depth;
     uint64_t heap_bytes, mem_bytes;
@@ -68,9 +69,11 @@ struct rteam {
     uint64_t name;       /* the same at all members, and different in each team of a process */
     uint64_t splits;     /* calls of rcoll_split */
     struct agree *agree; /* NULL: before the first agreement */
-    int lost, lost_member;
+    _Atomic int lost; /* stored after the two below, once */
+    int lost_member;
     char lost_text[ERROR_TEXT_BYTES];
-    pthread_mutex_t lock; /* RCOLL_THREADS */
+    pthread_mutex_t lock; /* threads */
+    struct async *async;  /* RCOLL_ASYNC */
 };
 
 enum plan_state {
@@ -119,6 +122,7 @@ struct rplan {
     struct link in_plans, in_queue;
     enum plan_state state;
     bool free_at_end, synchronizes, of_graph;
+    bool in_call; /* of rcoll_run or rcoll_barrier, until that returns: no other thread may start it */
     rcoll_params_t params; /* with copies of its arrays */
     struct coll_choice choice;
     uint32_t check;   /* of the parameters */

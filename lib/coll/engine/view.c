@@ -135,6 +135,19 @@ static int view_find_part(const struct rplan *plan, int i, const void **at, size
     return -ENOENT;
 }
 
+static int view_find(struct rplan *plan, int i, const void **at, size_t *bytes)
+{
+    int rc;
+
+    if (plan->state != PLAN_HELD)
+        return coll_fail(-EAGAIN,
+                         "rcoll_view: the plan is not over, or its views have been released");
+    rc = plan->params.kind == RCOLL_GATHER || plan->params.kind == RCOLL_ALLGATHER
+             ? view_find_block(plan, i, at, bytes)
+             : view_find_part(plan, i, at, bytes);
+    return rc == 0 ? 0 : coll_fail(rc, "rcoll_view: the result has no part %d", i);
+}
+
 int rcoll_view(rplan_t plan, int i, const void **at, size_t *bytes)
 {
     int rc;
@@ -143,13 +156,10 @@ int rcoll_view(rplan_t plan, int i, const void **at, size_t *bytes)
         return coll_fail(-EINVAL, "rcoll_view: the plan, at or bytes is NULL");
     if ((plan->params.flags & RCOLL_VIEWS) == 0)
         return coll_fail(-EINVAL, "rcoll_view: the plan was made without RCOLL_VIEWS");
-    if (plan->state != PLAN_HELD)
-        return coll_fail(-EAGAIN,
-                         "rcoll_view: the plan is not over, or its views have been released");
-    rc = plan->params.kind == RCOLL_GATHER || plan->params.kind == RCOLL_ALLGATHER
-             ? view_find_block(plan, i, at, bytes)
-             : view_find_part(plan, i, at, bytes);
-    return rc == 0 ? 0 : coll_fail(rc, "rcoll_view: the result has no part %d", i);
+    team_lock(plan->team);
+    rc = view_find(plan, i, at, bytes);
+    team_unlock(plan->team);
+    return rc;
 }
 
 int rcoll_release(rplan_t plan)
@@ -211,7 +221,9 @@ int rcoll_lost(rteam_t team, int *member)
         return coll_fail(-EINVAL, "rcoll_lost: the team is NULL");
     if (coll_check_job("rcoll_lost") != 0)
         return -ENOTCONN;
+    team_lock(team);
     if (team_is_lost(team) && member != NULL)
         *member = team->lost_member;
+    team_unlock(team);
     return team->lost;
 }

@@ -26,15 +26,13 @@
 #define WAIT_YIELD_NS 2000000   /* of yields that brought nothing, before it sleeps */
 #define WAIT_SLICE_MS 50
 #define WAIT_NAP_NS 50000 /* where no word of this host changes: of pipes, and of credits */
-#define WAIT_WORDS 64
 
 struct team_waiter {
     uint32_t polls;
     int64_t deadline, idle_since; /* 0: it has not yielded since something was done */
 };
 
-/* The words that the operations in flight wait for. 0: there are none, or too many, or pipes are awaited. */
-static int wait_words(const struct rteam *t, rboard_word_t word[WAIT_WORDS])
+int team_awaited_words(const struct rteam *t, rboard_word_t word[WAIT_WORDS])
 {
     const struct link *link;
     int n = 0;
@@ -67,7 +65,7 @@ static void wait_sleep(struct rteam *t)
     int n;
 
     team_lock(t);
-    n = wait_words(t, word);
+    n = team_awaited_words(t, word);
     team_unlock(t);
     if (n > 0)
         (void)rboard_sleep(t->board, word, n, WAIT_SLICE_MS);
@@ -195,7 +193,7 @@ static int wait_held(const struct rplan *held, const struct rplan *plan, const c
         (unsigned long long)held->number);
 }
 
-int team_timed_out(struct rteam *t, const char *call, int timeout_ms)
+static int wait_timed_out(const struct rteam *t, const char *call, int timeout_ms)
 {
     const struct link *link = t->queue.next;
     const struct rplan *plan, *first;
@@ -229,4 +227,14 @@ int team_timed_out(struct rteam *t, const char *call, int timeout_ms)
         "the first that is not over there is %llu",
         call, (unsigned long long)plan->number, name, timeout_ms, late, t->rank[late],
         (unsigned long long)atomic_load_explicit(&head->done, memory_order_relaxed));
+}
+
+int team_timed_out(struct rteam *t, const char *call, int timeout_ms)
+{
+    int rc;
+
+    team_lock(t);
+    rc = wait_timed_out(t, call, timeout_ms);
+    team_unlock(t);
+    return rc;
 }

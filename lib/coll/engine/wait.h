@@ -12,10 +12,13 @@ typedef bool (*team_condition)(struct rteam *t, void *of);
  * message; -ENOTCONN; or the code of the team, where the condition has not come true before.
  */
 int team_wait(struct rteam *t, team_condition condition, void *of, int timeout_ms);
+/* The words that the operations in flight wait for, up to WAIT_WORDS. 0: there are none, or pipes are awaited. Lock held. */
+#define WAIT_WORDS 63
+int team_awaited_words(const struct rteam *t, rboard_word_t word[WAIT_WORDS]);
 /* The message of a deadline: which member has not come. Returns -ETIMEDOUT. */
 int team_timed_out(struct rteam *t, const char *call, int timeout_ms) __attribute__((cold));
 
-/* RCOLL_THREADS */
+/* RCOLL_THREADS, RCOLL_ASYNC */
 static inline void team_lock(struct rteam *t)
 {
     if (UNLIKELY(t->threads))
