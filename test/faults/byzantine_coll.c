@@ -47,9 +47,10 @@ struct noise {
 static uint64_t edge_value(uint64_t *random, uint64_t right, uint64_t bytes)
 {
     const uint64_t heap = board_heap_at(DEPTH);
-    const uint64_t values[] = {0,         1,        right + 1, right - 1,        right + DEPTH,
-                               bytes,     heap - 1, bytes - 1, UINT64_MAX,       UINT64_MAX - 4096,
-                               1ULL << 63, heap,    right ^ 4, bytes - CELL_BYTES};
+    const uint64_t values[] = {
+        0,          1,        right + 1, right - 1,         right + DEPTH,
+        bytes,      heap - 1, bytes - 1, UINT64_MAX,        UINT64_MAX - 4096,
+        1ULL << 63, heap,     right ^ 4, bytes - CELL_BYTES};
 
     if (random_draw(random) % 4 == 0)
         return random_draw(random);
@@ -77,8 +78,7 @@ static void change_cell(struct noise *n, char *mem, uint64_t bytes)
         break;
     case 3:
         if (random_draw(&n->random) % 16 == 0)
-            atomic_store(&cell->number,
-                         edge_value(&n->random, atomic_load(&cell->number), bytes));
+            atomic_store(&cell->number, edge_value(&n->random, atomic_load(&cell->number), bytes));
         break;
     default:
         cell->data[random_draw(&n->random) % CELL_BYTES] = (unsigned char)random_draw(&n->random);
@@ -96,7 +96,8 @@ static void change_head(struct noise *n, char *mem, uint64_t bytes)
         break;
     case 1:
         atomic_store(&head->started[random_draw(&n->random) % HEAD_STARTED],
-                     random_draw(&n->random) % (4 * DEPTH) << 32 | (uint32_t)random_draw(&n->random));
+                     random_draw(&n->random) % (4 * DEPTH) << 32 |
+                         (uint32_t)random_draw(&n->random));
         break;
     default:
         atomic_store(&head->done, edge_value(&n->random, atomic_load(&head->done), bytes));

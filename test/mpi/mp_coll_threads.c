@@ -165,7 +165,7 @@ static int readable(int fd, int ms)
     return poll(&p, 1, ms);
 }
 
-/* The last member comes when it is told that all others have started: so none of them has ended in its start. */
+/* The last member starts when all others have started: so none of them has ended in its start. */
 static void ends_without_calls(rteam_t team, const char *algorithm, size_t count, int64_t number)
 {
     static int64_t from[MOST], into[MOST];

@@ -2,8 +2,8 @@
 /*
  * async.c: see async.h.
  *
- * The thread holds the lock of the team in each pass, and none while it sleeps. Without operations it sleeps on a board of this process alone: who
- * sleeps on the board of the team costs the other members a system call for each message. rexit ends both sleeps, as calls of a thread of the
+ * The thread holds the lock of the team in each pass, and none while it sleeps. Without operations it sleeps on a board of this process alone: a
+ * thread that sleeps on the board of the team costs the other members a system call for each message. rexit ends both sleeps, as calls of a thread of the
  * program; the thread checks for it before each pass, and ends.
  *
  *     starts       incremented by calls, lock held; the thread loads it before its pass: what it has not seen ends its sleep
@@ -24,8 +24,8 @@
 #include <unistd.h>
 
 #define ASYNC_SLICE_MS 50
-#define ASYNC_NAP_NS 50000 /* what a pipe brings is looked for in steps that become longer while nothing comes */
-#define ASYNC_NAP_MOST_NS 1000000
+#define ASYNC_STEP_NS 50000 /* pipes are polled, in steps that become longer while nothing comes */
+#define ASYNC_STEP_MOST_NS 1000000
 
 struct async {
     rboard_t idle; /* of this process alone */
@@ -35,6 +35,19 @@ struct async {
     int fd; /* -1: rcoll_fd has not been called */
     bool readable;
 };
+
+/* ---- the descriptor ---- */
+
+/* An operation is over, or all of them are. */
+static void async_ended(struct rteam *t)
+{
+    const uint64_t one = 1;
+    struct async *a = t->async;
+
+    if (a->fd < 0 || a->readable)
+        return;
+    a->readable = write(a->fd, &one, sizeof(one)) == sizeof(one);
+}
 
 /* ---- the thread ---- */
 
@@ -46,8 +59,8 @@ static bool async_has_work(const struct rteam *t)
     return false;
 }
 
-/* Until something may have changed. *nap: of the last sleep without a word, in ns. Lock held, and released meanwhile. */
-static void async_sleep(struct rteam *t, uint32_t starts, int64_t *nap)
+/* Until something may have changed. *step: of the last sleep without a word, in ns. Lock held, and released meanwhile. */
+static void async_sleep(struct rteam *t, uint32_t starts, int64_t *step)
 {
     struct async *a = t->async;
     rboard_word_t word[WAIT_WORDS + 1];
@@ -62,20 +75,20 @@ static void async_sleep(struct rteam *t, uint32_t starts, int64_t *nap)
         (void)rboard_sleep(t->board, word, n + 1, ASYNC_SLICE_MS);
     } else {
         (void)rpipe_progress();
-        clock_sleep(*nap);
-        *nap = *nap < ASYNC_NAP_MOST_NS ? 2 * *nap : *nap;
+        clock_sleep(*step);
+        *step = *step < ASYNC_STEP_MOST_NS ? 2 * *step : *step;
     }
     team_lock(t);
 }
 
 /* One pass. False: nothing is left to do for this team, ever. */
-static bool async_pass(struct rteam *t, int64_t *nap)
+static bool async_pass(struct rteam *t, int64_t *step)
 {
     /* acquire: pairs with the release of async_leave_it */
     uint32_t starts = atomic_load_explicit(&t->async->starts, memory_order_acquire);
 
     if (engine_advance(t)) {
-        *nap = ASYNC_NAP_NS;
+        *step = ASYNC_STEP_NS;
         team_unlock(t); /* a call that waits for the lock comes first */
         team_lock(t);
         return true;
@@ -86,17 +99,17 @@ static bool async_pass(struct rteam *t, int64_t *nap)
         async_ended(t);
         return false;
     }
-    async_sleep(t, starts, nap);
+    async_sleep(t, starts, step);
     return true;
 }
 
 static void *async_body(void *of)
 {
     struct rteam *t = of;
-    int64_t nap = ASYNC_NAP_NS;
+    int64_t step = ASYNC_STEP_NS;
 
     team_lock(t);
-    while (!t->async->stops && rpipe_initialized() == 1 && async_pass(t, &nap))
+    while (!t->async->stops && rpipe_initialized() == 1 && async_pass(t, &step))
         continue;
     t->async->has_ended = true;
     pthread_cond_broadcast(&t->async->ended);
@@ -135,6 +148,7 @@ static void async_free(struct rteam *t)
     pthread_cond_destroy(&a->ended);
     free(a);
     t->async = NULL;
+    t->ended = NULL;
 }
 
 int async_open(struct rteam *t, struct error *err)
@@ -149,6 +163,7 @@ int async_open(struct rteam *t, struct error *err)
     a->fd = -1;
     pthread_cond_init(&a->ended, NULL);
     t->async = a;
+    t->ended = async_ended;
     rc = rboard_open(&a->idle, &cfg, &t->rank[t->me], 1);
     if (rc == 0) {
         rc = async_start(t);
@@ -184,16 +199,6 @@ void async_leave_it(struct rteam *t)
     atomic_fetch_add_explicit(&a->starts, 1, memory_order_release);
     rboard_wake(a->idle, &a->starts);
     rboard_wake(t->board, &a->starts);
-}
-
-void async_ended(struct rteam *t)
-{
-    const uint64_t one = 1;
-    struct async *a = t->async;
-
-    if (a->fd < 0 || a->readable)
-        return;
-    a->readable = write(a->fd, &one, sizeof(one)) == sizeof(one);
 }
 
 void async_drain(struct rteam *t)

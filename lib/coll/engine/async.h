@@ -17,8 +17,6 @@ int async_open(struct rteam *t, struct error *err);
 void async_close(struct rteam *t);
 /* A call returns while an operation is in flight: it is left to the thread. Lock held. */
 void async_leave_it(struct rteam *t) __attribute__((cold));
-/* An operation is over, or all of them are: the descriptor becomes readable. Lock held. */
-void async_ended(struct rteam *t) __attribute__((cold));
 /* The descriptor is not readable any more, until one more is over. Lock held. */
 void async_drain(struct rteam *t) __attribute__((cold));
 

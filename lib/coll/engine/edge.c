@@ -9,8 +9,9 @@
 #include <string.h>
 
 #define EDGE_HEAP_LEAST (256 * 1024)
-#define EDGE_EARLY_MESSAGES 1024 /* for each operation in flight: more that come early fail the team */
-#define EDGE_EARLY_HEAPS 4       /* their bytes, in heap_bytes */
+#define EDGE_EARLY_MESSAGES                                                                        \
+    1024                   /* for each operation in flight: more that come early fail the team */
+#define EDGE_EARLY_HEAPS 4 /* their bytes, in heap_bytes */
 
 /* A message that has come before its step: in memory of the pipe, or, where that is short, in a copy. */
 struct early {

@@ -2,7 +2,6 @@
 /* engine.c: see engine.h. */
 #include "coll/engine/engine.h"
 
-#include "coll/engine/async.h"
 #include "coll/engine/edge.h"
 #include "coll/engine/plan.h"
 #include "coll/engine/step.h"
@@ -177,8 +176,8 @@ static void engine_end_part(struct rteam *t, struct rplan *plan)
         edge_release(t, &plan->op);
         plan->state = PLAN_QUEUED;
     } else {
-        if (UNLIKELY(t->async != NULL))
-            async_ended(t);
+        if (UNLIKELY(t->ended != NULL))
+            t->ended(t);
         if ((plan->params.flags & RCOLL_VIEWS) != 0 && !plan->free_at_end) {
             plan->state = PLAN_HELD;
         } else {
@@ -210,8 +209,8 @@ void engine_end_all(struct rteam *t)
             edge_release(t, &plan->op);
         engine_leave(plan, plan->state == PLAN_HELD ? 0 : t->lost);
     }
-    if (UNLIKELY(t->async != NULL))
-        async_ended(t);
+    if (UNLIKELY(t->ended != NULL))
+        t->ended(t);
 }
 
 /* Activates and advances a plan as far as it goes. STEP_DONE: its last part is over, and it may be gone. */

@@ -91,8 +91,8 @@ static void team_compare_operation(struct rteam *t, const struct operation *o)
 {
     for (int i = 0; i < t->nmates; i++) {
         const struct head *head = (const struct head *)(const void *)t->board_of[t->mates[i]];
-        uint64_t started = atomic_load_explicit(&head->started[o->number % HEAD_STARTED],
-                                                memory_order_relaxed);
+        uint64_t started =
+            atomic_load_explicit(&head->started[o->number % HEAD_STARTED], memory_order_relaxed);
 
         if (started >> 32 == (uint32_t)o->number && (uint32_t)started != o->check)
             (void)team_fail_other(t, o, t->mates[i]);
@@ -131,7 +131,8 @@ bool team_is_lost(struct rteam *t)
 
 int team_lost_error(const struct rteam *t, const char *call)
 {
-    return coll_fail(t->lost, "%s: %s; operation %llu of the team is the first that is not over",
-                     call, t->lost_text,
-                     (unsigned long long)atomic_load_explicit(&t->head->done, memory_order_relaxed));
+    return coll_fail(
+        t->lost, "%s: %s; operation %llu of the team is the first that is not over", call,
+        t->lost_text,
+        (unsigned long long)atomic_load_explicit(&t->head->done, memory_order_relaxed));
 }

@@ -188,7 +188,8 @@ static int team_read_head(const struct rteam *t, int member, struct error *err)
         "heap_bytes, mem_bytes, depth are %llu, %llu, %u here and %llu, %llu, %u at member %d, "
         "rank %d",
         (unsigned long long)t->heap_bytes, (unsigned long long)t->mem_bytes, t->depth,
-        (unsigned long long)heap_bytes, (unsigned long long)mem_bytes, depth, member, t->rank[member]);
+        (unsigned long long)heap_bytes, (unsigned long long)mem_bytes, depth, member,
+        t->rank[member]);
 }
 
 /* Hosts, mates, and how many processors these have. */

@@ -300,10 +300,11 @@ const struct program *plan_program_of_part(struct rplan *plan)
     if (parts->agreed && plan->part == 0)
         return &plan->last;
     if (parts->agreed && parts->most >= PARTS_MOST) {
-        team_fail(plan->team, -EMSGSIZE, plan->team->me,
-                  "the blocks of an alltoall need %llu parts, and at most %d are possible; give the "
-                  "team a larger heap_bytes",
-                  (unsigned long long)parts->most, PARTS_MOST - 1);
+        team_fail(
+            plan->team, -EMSGSIZE, plan->team->me,
+            "the blocks of an alltoall need %llu parts, and at most %d are possible; give the "
+            "team a larger heap_bytes",
+            (unsigned long long)parts->most, PARTS_MOST - 1);
         return NULL;
     }
     if (parts->remade) {

@@ -40,7 +40,7 @@ struct rteam {
     struct coll_model model;
     struct coll_rules rules;
     bool explain;
-    bool crowded;  /* members of this host outnumber its processors */
+    bool crowded;          /* members of this host outnumber its processors */
     _Atomic int contended; /* a yield has been long, and so many have not since (wait.c) */
     bool threads;          /* several threads: of the program, or that of async.h */
     bool with_async;
@@ -69,11 +69,12 @@ struct rteam {
     uint64_t name;       /* the same at all members, and different in each team of a process */
     uint64_t splits;     /* calls of rcoll_split */
     struct agree *agree; /* NULL: before the first agreement */
-    _Atomic int lost; /* stored after the two below, once */
+    _Atomic int lost;    /* stored after the two below, once */
     int lost_member;
     char lost_text[ERROR_TEXT_BYTES];
-    pthread_mutex_t lock; /* threads */
-    struct async *async;  /* RCOLL_ASYNC */
+    pthread_mutex_t lock;           /* threads */
+    struct async *async;            /* RCOLL_ASYNC */
+    void (*ended)(struct rteam *t); /* RCOLL_ASYNC: an operation is over; lock held */
 };
 
 enum plan_state {
@@ -122,7 +123,8 @@ struct rplan {
     struct link in_plans, in_queue;
     enum plan_state state;
     bool free_at_end, synchronizes, of_graph;
-    bool in_call; /* of rcoll_run or rcoll_barrier, until that returns: no other thread may start it */
+    bool
+        in_call; /* of rcoll_run or rcoll_barrier, until that returns: no other thread may start it */
     rcoll_params_t params; /* with copies of its arrays */
     struct coll_choice choice;
     uint32_t check;   /* of the parameters */
