@@ -29,7 +29,7 @@
 #define BYTES 40000 /* of FROM and INTO */
 #define GUARD 64
 
-static rboard_t board; /* of this process alone: what is stored wakes nobody */
+static rboard_t board; /* of this process alone: no process sleeps on it */
 
 static void start(void)
 {
@@ -109,9 +109,9 @@ static unsigned char from[BYTES], into[GUARD + BYTES + GUARD];
 
 static void start_operation(struct rteam *t, struct input *in)
 {
-    static const rcoll_kind_t kinds[] = {RCOLL_BARRIER,   RCOLL_BCAST,          RCOLL_BCAST,
-                                         RCOLL_ALLREDUCE, RCOLL_REDUCE_SCATTER, RCOLL_ALLGATHER,
-                                         RCOLL_ALLTOALL,  RCOLL_SCAN};
+    static const rcoll_kind_t kinds[] = {
+        RCOLL_BARRIER,        RCOLL_BCAST,     RCOLL_BCAST,    RCOLL_ALLREDUCE,
+        RCOLL_REDUCE_SCATTER, RCOLL_ALLGATHER, RCOLL_ALLTOALL, RCOLL_SCAN};
     static const size_t counts[] = {0, 1, 6, 7, 100, BYTES / 16};
     const size_t blocks[MEMBERS] = {30, 40};
     const unsigned what = input_byte(in);
@@ -288,8 +288,8 @@ static void send_message(struct rteam *t, struct input *in)
         return;
     number = near(in, plan->op.number);
     check = near(in, plan->op.check) & 0xffffff;
-    bytes = plan->op.next < plan->op.program->count ? plan->op.program->steps[plan->op.next].bytes
-                                                    : 0;
+    bytes =
+        plan->op.next < plan->op.program->count ? plan->op.program->steps[plan->op.next].bytes : 0;
     bytes = near(in, bytes) % (2 * HEAP);
     if (rmalloc_nb(ends->out, bytes, &d) != 0)
         return;
@@ -396,9 +396,10 @@ static bool graphs_match(const struct graph g[MEMBERS])
 
             if (node->kind != GRAPH_SEND && node->kind != GRAPH_RECV)
                 continue;
-            while (k < g[1 - m].count &&
-                   (g[1 - m].nodes[k].kind != (node->kind == GRAPH_SEND ? GRAPH_RECV : GRAPH_SEND) ||
-                    g[1 - m].nodes[k].slot != node->slot))
+            while (
+                k < g[1 - m].count &&
+                (g[1 - m].nodes[k].kind != (node->kind == GRAPH_SEND ? GRAPH_RECV : GRAPH_SEND) ||
+                 g[1 - m].nodes[k].slot != node->slot))
                 k++;
             if (k == g[1 - m].count || g[1 - m].nodes[k].bytes != node->bytes)
                 return false;
@@ -475,7 +476,7 @@ static void graphs_execute(struct graph g[MEMBERS], struct interpreted expected[
 {
     char *memory[MEMBERS] = {memory_make(), memory_make()};
     static unsigned char spaces[MEMBERS][2][SPACE];
-    struct coll_operator xor;
+    struct coll_operator xor ;
     struct rteam t[MEMBERS];
     struct rplan *plan[MEMBERS];
     struct error err = {""};
