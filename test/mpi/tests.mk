@@ -9,6 +9,7 @@ mpi_programs = \
 	test/mpi/mp_am_recovery \
 	test/mpi/mp_atomic \
 	test/mpi/mp_board \
+	test/mpi/mp_board_recovery \
 	test/mpi/mp_bootstrap \
 	test/mpi/mp_coll \
 	test/mpi/mp_coll_recovery \
@@ -115,6 +116,8 @@ mpi_tests = \
 	test/mpi/mp_board-3-apart.mpi \
 	test/mpi/mp_board-5.mpi \
 	test/mpi/mp_board-8.mpi \
+	test/mpi/mp_board_recovery-4.mpi \
+	test/mpi/mp_board_recovery-4-apart.mpi \
 	test/mpi/mp_bootstrap-2.mpi \
 	test/mpi/mp_bootstrap-3.mpi \
 	test/mpi/mp_bootstrap-5.mpi \
@@ -125,7 +128,10 @@ mpi_tests = \
 	test/mpi/mp_coll-3.mpi \
 	test/mpi/mp_coll-3-apart.mpi \
 	test/mpi/mp_coll-4.mpi \
+	test/mpi/mp_coll-3-apart+ofi.mpi \
 	test/mpi/mp_coll-8.mpi \
+	test/mpi/mp_coll-8-apart.mpi \
+	test/mpi/mp_coll-16.mpi \
 	test/mpi/mp_coll_recovery-3.mpi \
 	test/mpi/mp_coll_recovery-3-apart.mpi \
 	test/mpi/mp_coll_recovery-3-async.mpi \
@@ -237,6 +243,7 @@ test_mpi_mp_am_recovery_LDADD = $(public)
 test_mpi_mp_atomic_LDADD = $(public)
 test_mpi_mp_death_recovery_LDADD = $(public)
 test_mpi_mp_board_LDADD = $(public)
+test_mpi_mp_board_recovery_LDADD = $(public)
 test_mpi_mp_coll_LDADD = $(public)
 test_mpi_mp_coll_recovery_LDADD = $(public)
 test_mpi_mp_coll_threads_LDADD = $(public)
