@@ -118,7 +118,8 @@ static int bare_number(const char *variable)
 
 int main(int argc, char **argv)
 {
-    static const struct coll_library bare = {"coll_bare", "bare", bare_run, bare_most, bare_abort};
+    static const struct coll_library bare = {"coll_bare", "bare", bare_run, bare_most,
+                                             bare_abort,  NULL,   NULL};
     const char *job = getenv("PMIX_NAMESPACE");
     int fd, status;
     size_t bytes;

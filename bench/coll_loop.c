@@ -16,7 +16,7 @@ static const char *const loop_names[LOOP_KINDS] = {
 struct coll_loop {
     const struct coll_library *library;
     int rank, ranks, batches;
-    bool fixed_root;
+    bool fixed_root, overlap;
     double seconds;
     char *from, *into;
     size_t bytes;
@@ -143,6 +143,61 @@ static void loop_case(const struct coll_loop *loop, enum coll_loop_kind kind, bo
         printf("]");
 }
 
+/* ---- overlap ---- */
+
+/* A computation in registers, of so many steps. */
+static double loop_compute(long steps)
+{
+    double x = 1.0 + (double)steps * 1e-18;
+
+    for (long i = 0; i < steps; i++)
+        x = x * 0.999999 + 1e-6;
+    return x;
+}
+
+static double loop_sink;
+
+/* Seconds of `count` rounds of an operation, of a computation, or of one beside the other. */
+static double loop_rounds(const struct coll_loop *loop, long count, bool operation, long steps)
+{
+    double begin;
+
+    loop->library->run(LOOP_BARRIER, NULL, NULL, 0, 0);
+    begin = loop_now();
+    for (long i = 0; i < count; i++) {
+        if (operation)
+            loop->library->start(loop->from, loop->into, loop->bytes);
+        if (steps > 0)
+            loop_sink += loop_compute(steps);
+        if (operation)
+            loop->library->finish();
+    }
+    return loop->library->most(loop_now() - begin);
+}
+
+static void loop_overlap(const struct coll_loop *loop, bool first)
+{
+    const long probe = 1000000;
+    double alone = loop_rounds(loop, 200, true, 0) / 200;
+    long count = (long)(loop->seconds / 4 / alone) + 1;
+
+    if (loop->rank == 0)
+        printf("%s\"overlap %zu\": [", first ? "" : ", ", loop->bytes);
+    for (int batch = 0; batch < loop->batches; batch++) {
+        double step = loop_rounds(loop, 1, false, probe) / (double)probe, compute, both;
+        long steps;
+
+        alone = loop_rounds(loop, count, true, 0) / (double)count;
+        steps = (long)(alone / step) + 1;
+        compute = loop_rounds(loop, count, false, steps) / (double)count;
+        both = loop_rounds(loop, count, true, steps) / (double)count;
+        if (loop->rank == 0)
+            printf("%s%.0f", batch == 0 ? "" : ", ", 100 * (1 - (both - compute) / alone));
+    }
+    if (loop->rank == 0)
+        printf("]");
+}
+
 /* ---- options ---- */
 
 static int loop_kind_of(const char *name)
@@ -158,7 +213,7 @@ static int loop_usage(const struct coll_loop *loop, FILE *to, int status)
 {
     if (loop->rank == 0)
         fprintf(to,
-                "usage: %s [--batches N] [--seconds S] [--fixed-root] KIND:BYTES...\n"
+                "usage: %s [--batches N] [--seconds S] [--fixed-root] [--overlap] KIND:BYTES...\n"
                 "Times of collectives, as one line of JSON. KIND is barrier, bcast, reduce, "
                 "allreduce, reduce_scatter, scan,\n"
                 "gather, allgather, scatter or alltoall; BYTES, a multiple of 8 up to 64 MiB, is "
@@ -184,7 +239,10 @@ static int loop_run_cases(struct coll_loop *loop, char **cases, int n)
         loop->into = calloc((size_t)loop->ranks, loop->bytes);
         if (loop->from == NULL || loop->into == NULL)
             loop_fail(loop, "no memory");
-        loop_case(loop, (enum coll_loop_kind)kind, i == 0);
+        if (loop->overlap)
+            loop_overlap(loop, i == 0);
+        else
+            loop_case(loop, (enum coll_loop_kind)kind, i == 0);
         free(loop->from);
         free(loop->into);
     }
@@ -196,6 +254,8 @@ int coll_loop_main(const struct coll_library *library, int rank, int ranks, int 
     static const struct option options[] = {{"batches", required_argument, NULL, 'b'},
                                             {"seconds", required_argument, NULL, 's'},
                                             {"fixed-root", no_argument, NULL, 'f'},
+                                            {"overlap", no_argument, NULL, 'o'},
+                                            {"async", no_argument, NULL, 'a'},
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
     struct coll_loop loop = {
@@ -207,6 +267,10 @@ int coll_loop_main(const struct coll_library *library, int rank, int ranks, int 
             return loop_usage(&loop, stdout, 0);
         if (option == 'f')
             loop.fixed_root = true;
+        else if (option == 'o')
+            loop.overlap = true;
+        else if (option == 'a') /* read by coll_ours */
+            continue;
         else if (option == 'b')
             loop.batches = atoi(optarg);
         else if (option == 's')
@@ -214,6 +278,8 @@ int coll_loop_main(const struct coll_library *library, int rank, int ranks, int 
         else
             return loop_usage(&loop, stderr, 2);
     }
+    if (loop.overlap && library->start == NULL)
+        return loop_usage(&loop, stderr, 2);
     if (optind == argc || loop.batches < 1 || !(loop.seconds > 0 && loop.seconds < 60))
         return loop_usage(&loop, stderr, 2);
     if (rank == 0)

@@ -5,6 +5,9 @@
  * Each case is a kind and a length. A batch is a loop of operations of at least --seconds, with a barrier before and after it; the
  * root rotates, unless --fixed-root is given. Sums are of doubles. A case is checked before it is measured. Rank 0 prints one line of JSON: the time of an
  * operation in each batch, ns, by its own clock.
+ *
+ * --overlap: of an allreduce that is started, computed beside for as long as it takes by itself, and waited for: the part of its time that
+ * the computation hides, in percent of each batch; 0: none, 100: the computation takes as long as without it.
  */
 #ifndef BENCH_COLL_LOOP_H
 #define BENCH_COLL_LOOP_H
@@ -32,6 +35,9 @@ struct coll_library {
     /* The value of rank 0 at all, and the largest value of all. */
     double (*most)(double mine);
     void (*abort)(int status);
+    /* An allreduce that is started, and waited for. */
+    void (*start)(const void *from, void *into, size_t bytes);
+    void (*finish)(void);
 };
 
 /* Reads the options, measures and prints. Returns the exit status. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* coll_ours.c: our part of bench/compare_coll: collectives in loops, see coll_loop.h. */
+/* coll_ours.c: our part of bench/compare_coll: collectives in loops, see coll_loop.h. --async: the team has RCOLL_ASYNC. */
 #include "bench/coll_loop.h"
 
 #include <rcoll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static rteam_t team;
 
@@ -61,12 +62,40 @@ static double ours_most(double mine)
     return most;
 }
 
+/* The plan of the last start; made when the length is another one. */
+static rplan_t started;
+static size_t started_bytes;
+
+static void ours_start(const void *from, void *into, size_t bytes)
+{
+    rcoll_params_t p = rcoll_params_of(RCOLL_ALLREDUCE, from, into, bytes / sizeof(double));
+    int rc = 0;
+
+    p.type = RGROUP_DOUBLE;
+    if (started_bytes != bytes) {
+        rc = rcoll_plan(&started, team, &p);
+        started_bytes = bytes;
+    }
+    if (rc != 0 || rcoll_start(started) != 0)
+        ours_abort(1);
+}
+
+static void ours_finish(void)
+{
+    if (rcoll_wait(started) != 0)
+        ours_abort(1);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct coll_library ours = {"coll_ours", "rcoll", ours_run, ours_most, ours_abort};
+    static const struct coll_library ours = {"coll_ours", "rcoll",    ours_run,   ours_most,
+                                             ours_abort,  ours_start, ours_finish};
+    rcoll_team_config_t cfg = {.flags = 0};
     int rank, ranks, status;
 
-    if (rinit(&rank, &ranks) != 0 || rcoll_team(&team, NULL, NULL, ranks) != 0) {
+    for (int i = 1; i < argc; i++)
+        cfg.flags |= strcmp(argv[i], "--async") == 0 ? RCOLL_ASYNC : 0;
+    if (rinit(&rank, &ranks) != 0 || rcoll_team(&team, &cfg, NULL, ranks) != 0) {
         fprintf(stderr, "coll_ours: %s\n", rerror(NULL));
         return 1;
     }
