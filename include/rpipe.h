@@ -338,10 +338,6 @@ typedef struct rgroup *rgroup_t;
 #define RGROUP_ANY                                                                                 \
     (-2) /* rgroup_alloc: the first member that has memory and a slot; all are served in turn */
 
-#define RGROUP_OWN 2 /* flags: `into` holds the first operand, the contribution of the reader */
-#define RGROUP_ORDERED                                                                             \
-    4 /* flags: combine in the order of members: the same floating-point result every time */
-
 typedef enum {
     RGROUP_SUM = 0, /* integers wrap */
     RGROUP_PROD,
@@ -418,15 +414,7 @@ int rgroup_alloc(rgroup_t group, int to, size_t bytes, int *member, raddr_t *d, 
 /* Reader: the next message of any member, fair; rfree(rgroup_pipe(...), d) frees it. R_EOF: all have closed. */
 int rgroup_read(rgroup_t group, int *member, raddr_t *d, size_t *size, int flags);
 
-/* Reader: one message of every member, combined into `into`. After -ETIMEDOUT or a loss the same call resumes. */
-int rgroup_reduce(rgroup_t group, void *into, size_t count, rgroup_type_t type, rgroup_op_t op,
-                  int *combined, int flags);
-
-/* rgroup_reduce with an operator of the program, for messages of `bytes` bytes. combined may be NULL. */
-int rgroup_apply(rgroup_t group, void *into, size_t bytes, rgroup_function_t function,
-                 void *argument, int *combined, int flags);
-
-/* The operator alone: into[i] = into[i] (op) from[i]; the arrays do not overlap. */
+/* An operator of collectives (rcoll.h): into[i] = into[i] (op) from[i]; the arrays do not overlap. */
 int rgroup_combine(void *into, const void *from, size_t count, rgroup_type_t type, rgroup_op_t op);
 
 /* Closes all pipes; what was written is delivered. The group is gone, also when an error is returned. */

@@ -295,14 +295,6 @@ class group
             detail::raise(-EBADMSG, "group: the size of the message is not that of the type");
         return {member, std::move(got)};
     }
-    /* Reader: one message of every member, combined into count elements. Returns how many were combined. */
-    template <typename T> int reduce(T *into, std::size_t count, rgroup_op_t op, int flags = 0)
-    {
-        int combined = 0;
-
-        detail::check(rgroup_reduce(group_, into, count, type_of<T>(), op, &combined, flags));
-        return combined;
-    }
     void close() { detail::check(try_close().code()); }
     result<void> try_close() noexcept
     {

@@ -360,7 +360,6 @@ group_sources = \
 	lib/group/group_alloc.c \
 	lib/group/group_operator.c \
 	lib/group/group_read.c \
-	lib/group/group_reduce.c \
 	lib/group/neighbors.c
 
 # one library, because channel ends, what is recorded of them and what is built of them refer to each other

@@ -52,7 +52,7 @@ static struct rgroup *group_take(int n, enum side role)
     g->member = calloc((size_t)n, sizeof(*g->member));
     g->ends = calloc((size_t)n, sizeof(rch_t));
     if (role == SIDE_READER)
-        g->next = calloc(3 * (size_t)n, sizeof(*g->next));
+        g->next = calloc(2 * (size_t)n, sizeof(*g->next));
     if (g->member != NULL && g->ends != NULL && (role == SIDE_WRITER || g->next != NULL))
         return g;
     group_put(g);

@@ -36,18 +36,6 @@ struct group_ring {
     int n;
 };
 
-/* A reduction that has begun and does not have a message of every member yet. */
-struct group_round {
-    bool open;
-    void *into;
-    size_t bytes;
-    rgroup_function_t function;
-    void *argument;
-    int flags;
-    int combined; /* messages */
-    int left;     /* members in rgroup.missing */
-};
-
 struct rgroup {
     bool open;
     enum side role;
@@ -65,8 +53,7 @@ struct rgroup {
     struct group_ring idle; /* had none; the member that has waited longest is first */
     int taken;              /* messages of busy members since the idle ones were polled */
     int due;                /* idle members to poll now */
-    struct group_round round;
-    int *next, *missing, *ready; /* n elements each */
+    int *next, *ready;      /* n elements each */
 };
 
 /* ---- group.c ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * group_operator.c: the operators of rgroup_reduce (util/fold.h), and rgroup_combine.
+ * group_operator.c: rgroup_combine: the operators of collectives (util/fold.h) as one call.
  */
 #include "group/group.h"
 

@@ -46,8 +46,7 @@ static void group_ring_remove_first(struct rgroup *g, struct group_ring *q)
 
 void group_readers_init(struct rgroup *g)
 {
-    g->missing = g->next + g->n;
-    g->ready = g->missing + g->n;
+    g->ready = g->next + g->n;
     for (int i = 0; i < g->n; i++)
         group_ring_push(g, &g->idle, i);
 }
@@ -189,15 +188,12 @@ static NOINLINE int group_read_wait(struct rgroup *g, int *member, raddr_t *d, s
 
 /* ---- rgroup_read ---- */
 
-static int group_check_read(const struct rgroup *g, const int *member, const raddr_t *d, int flags)
+static int group_check_read(const int *member, const raddr_t *d, int flags)
 {
     int rc = call_check_flags(NULL, flags);
 
     if (rc == 0 && (member == NULL || d == NULL))
         rc = call_error(NULL, -EINVAL, "%s is NULL", member == NULL ? "member" : "d");
-    if (rc == 0 && g->round.open)
-        rc = call_error(NULL, -EBUSY,
-                        "a reduction has begun and does not have all messages; finish it first");
     return rc;
 }
 
@@ -207,7 +203,7 @@ static NOINLINE int group_read_slow(rgroup_t g, int *member, raddr_t *d, size_t 
     int rc = group_begin(&call, "rgroup_read", g, SIDE_READER);
 
     if (rc == 0)
-        rc = group_check_read(g, member, d, flags);
+        rc = group_check_read(member, d, flags);
     if (rc == 0) {
         rc = group_read_once(g, member, d, size);
         if (rc == R_PENDING && (flags & R_NOWAIT) == 0)
@@ -221,7 +217,7 @@ static inline bool group_read_is_simple(const struct rgroup *g, const int *membe
                                         int flags)
 {
     return LIKELY(g != NULL && member != NULL && d != NULL && g->open && g->busy.n > 0 &&
-                  !g->round.open && g->due == 0 && (flags & ~R_NOWAIT) == 0 &&
+                  g->due == 0 && (flags & ~R_NOWAIT) == 0 &&
                   (g->taken < POLL_EVERY - 1 || g->idle.n == 0));
 }
 

@@ -291,12 +291,11 @@ void other_objects(const rpipe::job &job)
             *m.message = i + 1;
             m.message.send();
         }
-    int sum = 0;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
         auto m = from.read<int>();
         CHECK(*m.message == m.member + 1);
     }
-    CHECK(from.reduce(&sum, 1, RGROUP_SUM) == 2 && sum == 3 && to.count() == 2);
+    CHECK(to.count() == 2);
     to.close();
     CHECK(!from.read());
 

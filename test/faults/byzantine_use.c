@@ -220,8 +220,7 @@ static void judge_made(const char *call, int rc, int who, bool waits)
 
 static void use_redux(const struct plan *p, uint64_t *random)
 {
-    int calls = (int)(random_draw(random) % 60), rc, place, combined;
-    uint64_t result[8];
+    int calls = (int)(random_draw(random) % 60), rc, place;
     rgroup_t rx;
     size_t size;
     raddr_t d;
@@ -240,17 +239,6 @@ static void use_redux(const struct plan *p, uint64_t *random)
         uint64_t x = random_draw(random);
 
         victim_am_serve(random);
-        if ((x & 7) == 0) {
-            do /* it goes on until each member has sent, or is gone */
-                rc = rgroup_reduce(rx, result, 1 + (x >> 8) % 8, RGROUP_UINT64, RGROUP_SUM,
-                                   &combined, (x & 8) != 0 ? RGROUP_ORDERED : 0);
-            while ((rc == -EPROTO || rc == -EMSGSIZE || rc == -EPIPE || rc == -ECONNRESET) &&
-                   rgroup_count(rx) > 0);
-            judge_made("rgroup_reduce", rc, rgroup_lost(rx), true);
-            if (rc != 0) /* nothing else can be read before it is through */
-                break;
-            continue;
-        }
         rc = (x & 16) != 0 ? rgroup_read(rx, &place, &d, &size, 0)
                            : rgroup_read(rx, &place, &d, &size, R_NOWAIT);
         judge_made("rgroup_read", rc, rgroup_lost(rx), (x & 16) != 0);

@@ -140,45 +140,6 @@ static void violate_redux(rpipe_op_t op)
     members_close(&c);
 }
 
-/* The second of three rounds has a byzantine member in it, or a message of another size, which is not held against its writer. */
-static void violate_reduction(rpipe_op_t op, int flags, bool invalid)
-{
-    struct members c = members_open(op, true);
-    uint64_t mine[4], result[4];
-    int round, place, rc, combined, expected = invalid ? -EPROTO : -EMSGSIZE;
-
-    for (round = 1; round <= 3; round++) {
-        for (place = 0; place < PARTS; place++) {
-            raddr_t d;
-
-            if (place == BYZANTINE && invalid && round > 1)
-                continue;
-            d = rmalloc(c.end[place], place == BYZANTINE && round == 2 ? 8 : sizeof(mine));
-            CHECK(c.end[place], d != ADDR_NULL);
-            for (int i = 0; i < 4; i++)
-                mine[i] = (uint64_t)round * 100 + (uint64_t)place;
-            memcpy(rmem(c.end[place], d), mine, rsize(c.end[place], d));
-            CHECK(c.end[place], rwrite(c.end[place], d) == 0);
-        }
-        if (invalid && round == 2)
-            put_invalid_slot(rgroup_pipe(c.redux, BYZANTINE));
-        rc = rgroup_reduce(c.redux, result, 4, RGROUP_UINT64, RGROUP_SUM, &combined, flags);
-        if (round == 2) {
-            EXPECT(rc == expected && rgroup_lost(c.redux) == BYZANTINE,
-                   "reduction: %d (%s) of place %d, not %d", rc, rinfo_strerror(rc),
-                   rgroup_lost(c.redux), expected);
-            rc = rgroup_reduce(c.redux, result, 4, RGROUP_UINT64, RGROUP_SUM, &combined, flags);
-        }
-        place = round == 1 || (round == 3 && !invalid) ? PARTS : PARTS - 1;
-        EXPECT(rc == 0 && combined == place, "reduction, round %d: %d, %d messages: %s", round, rc,
-               combined, rerror(NULL));
-        EXPECT(rc != 0 ||
-                   result[3] == (uint64_t)(place == PARTS ? 300 * round + 3 : 200 * round + 2),
-               "reduction, round %d: the result is %llu", round, (unsigned long long)result[3]);
-    }
-    members_close(&c);
-}
-
 /* A reader reports that it has read more than was written. */
 static void violate_scatter(rpipe_op_t op, int to)
 {
@@ -273,10 +234,6 @@ void violate_groups(uint64_t *random, int rounds)
 {
     for (rpipe_op_t op = RPIPE_PUT; op <= RPIPE_GET; op++) {
         violate_redux(op);
-        for (int flags = 0; flags <= RGROUP_ORDERED; flags += RGROUP_ORDERED) {
-            violate_reduction(op, flags, true);
-            violate_reduction(op, flags, false);
-        }
         violate_scatter(op, BYZANTINE);
         violate_scatter(op, RGROUP_NEXT);
         violate_scatter(op, RGROUP_ANY);

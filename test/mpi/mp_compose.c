@@ -217,71 +217,6 @@ static void fan_in(rpipe_op_t op, uint32_t ctx)
     free(ranks);
 }
 
-/* of very different sizes, so that the order of a sum shows */
-static double element(int rank, uint64_t round, size_t k)
-{
-    uint64_t r = random_mix(mp_seed ^ round << 20 ^ (uint64_t)rank << 40 ^ k);
-
-    return (double)(int64_t)r * (double)(UINT64_C(1) << r % 60);
-}
-
-static void reduce(rpipe_op_t op, uint32_t ctx)
-{
-    rpipe_config_t cfg = config(op, ctx);
-    int *ranks = others(), combined;
-    double sum[WORDS];
-    rgroup_t rx = NULL;
-    rch_t ch = NULL;
-
-    if (mp_rank == 0)
-        CHECK_OK(NULL, redux_open(&rx, &cfg, ranks, mp_ranks - 1));
-    else
-        ch = partner(cfg, true);
-    for (uint64_t round = 0; round < ROUNDS; round++) {
-        size_t words = round % 2 == 0 ? 3 : WORDS; /* in their slot, and not */
-
-        if (mp_rank != 0) {
-            raddr_t d = rmalloc(ch, words * sizeof(double));
-            double *out = d != ADDR_NULL ? rmem(ch, d) : NULL;
-
-            CHECK(ch, out != NULL);
-            for (size_t k = 0; k < words; k++)
-                out[k] = element(mp_rank, round, k);
-            CHECK_OK(ch, rwrite(ch, d));
-            continue;
-        }
-        for (size_t k = 0; k < words; k++)
-            sum[k] = element(0, round, k);
-        if (round % 3 == 2) { /* in any order: what does not depend on it */
-            CHECK_OK(NULL, rgroup_reduce(rx, sum, words, RGROUP_DOUBLE, RGROUP_MAX, &combined,
-                                         RGROUP_OWN));
-        } else {
-            CHECK_OK(NULL, rgroup_reduce(rx, sum, words, RGROUP_DOUBLE, RGROUP_SUM, &combined,
-                                         RGROUP_OWN | RGROUP_ORDERED));
-        }
-        CHECK(NULL, combined == mp_ranks - 1);
-        for (size_t k = 0; k < words; k++) {
-            double want = element(0, round, k);
-
-            for (int i = 1; i < mp_ranks; i++) {
-                double x = element(i, round, k);
-
-                want = round % 3 != 2 ? want + x : x > want ? x : want;
-            }
-            CHECK(NULL, sum[k] == want);
-        }
-    }
-    if (mp_rank == 0) {
-        CHECK_OK(NULL, network_barrier()); /* all have closed */
-        CHECK_RC(R_EOF, NULL, rgroup_reduce(rx, sum, 3, RGROUP_DOUBLE, RGROUP_SUM, NULL, 0));
-        CHECK_OK(NULL, rgroup_close(rx));
-    } else {
-        CHECK_OK(ch, rclose(ch));
-        CHECK_OK(NULL, network_barrier());
-    }
-    free(ranks);
-}
-
 int main(int argc, char **argv)
 {
     mp_begin(argc, argv, 2);
@@ -291,7 +226,6 @@ int main(int argc, char **argv)
         halo(op, base);
         scatter(op, base + 100);
         fan_in(op, base + 200);
-        reduce(op, base + 300);
     }
     return mp_end();
 }

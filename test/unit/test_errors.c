@@ -251,7 +251,6 @@ static void every_call_of_groups(rgroup_t w, rgroup_t r, const char *word)
 {
     raddr_t d;
     int member;
-    uint64_t sum = 0;
 
     FAILS_WITH("rgroup_wait", (rch_t)NULL, rgroup_wait(w), word);
     FAILS_WITH("rgroup_alloc", (rch_t)NULL, rgroup_alloc(w, RGROUP_NEXT, 1000, &member, &d, 0),
@@ -260,8 +259,6 @@ static void every_call_of_groups(rgroup_t w, rgroup_t r, const char *word)
                word);
     FAILS_WITH("rgroup_alloc", (rch_t)NULL, rgroup_alloc(w, 0, 1000, NULL, &d, 0), word);
     FAILS_WITH("rgroup_read", (rch_t)NULL, rgroup_read(r, &member, &d, NULL, 0), word);
-    FAILS_WITH("rgroup_reduce", (rch_t)NULL,
-               rgroup_reduce(r, &sum, 1, RGROUP_UINT64, RGROUP_SUM, NULL, 0), word);
 }
 
 static void test_groups(void **state)

@@ -6,9 +6,6 @@ from .arrays import bytes_of
 from .ends import settings_of
 from .job import open_ends
 
-_OPERATORS = ("sum", "prod", "min", "max", "band", "bor", "bxor", "land", "lor")
-_TYPES = ("int32", "int64", "uint32", "uint64", "float32", "float64")
-_OWN, _ORDERED = 2, 4
 
 
 class Group(_rpipe.Group):
@@ -30,21 +27,6 @@ class Group(_rpipe.Group):
         if tag:
             message.tag = tag
         return message
-
-    def reduce(self, array, op="sum", *, own=False, ordered=False, timeout=None):
-        """Combines one message of every member into a contiguous array, element by element.
-
-        own: the array has the contribution of this end. ordered: in the order of members, so that
-        the result is the same every time. Returns how many messages are in the result. After a
-        failure the same call goes on.
-        """
-        if array.dtype.name not in _TYPES or not array.dtype.isnative:
-            raise TypeError(f"{array.dtype} cannot be reduced; it is one of {', '.join(_TYPES)}")
-        if op not in _OPERATORS:
-            raise ValueError(f"op is {op!r}; it is one of {', '.join(_OPERATORS)}")
-        flags = (_OWN if own else 0) | (_ORDERED if ordered else 0)
-        kind = _TYPES.index(array.dtype.name)
-        return self._reduce(array, array.size, kind, _OPERATORS.index(op), flags, timeout)
 
     def __enter__(self):
         return self

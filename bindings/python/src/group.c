@@ -264,44 +264,6 @@ static PyObject *group_next(Group *g)
     return m;
 }
 
-/* ---- reductions ---- */
-
-struct reduction {
-    Py_buffer view;
-    Py_ssize_t count;
-    int type, op, flags, combined;
-};
-
-static int group_reduce_attempt(rgroup_t group, void *argument)
-{
-    struct reduction *r = argument;
-
-    return rgroup_reduce(group, r->view.buf, (size_t)r->count, (rgroup_type_t)r->type,
-                         (rgroup_op_t)r->op, &r->combined, r->flags);
-}
-
-static PyObject *group_reduce(Group *g, PyObject *args)
-{
-    struct reduction r = {.combined = 0};
-    PyObject *object, *seconds;
-    int ms, rc;
-
-    if (!PyArg_ParseTuple(args, "OniiiO:_reduce", &object, &r.count, &r.type, &r.op, &r.flags,
-                          &seconds) ||
-        !group_usable(g) || !call_timeout(seconds, g->total_ms, &ms) ||
-        PyObject_GetBuffer(object, &r.view, PyBUF_WRITABLE) != 0)
-        return NULL;
-    rc = group_wait(g, group_reduce_attempt, &r, ms == 0 ? 1 : ms);
-    if (rc == RAISED && g->into.obj == NULL) {
-        g->into = r.view;
-        return NULL;
-    }
-    PyBuffer_Release(&r.view);
-    if (rc != RAISED)
-        PyBuffer_Release(&g->into);
-    return rc == 0 ? PyLong_FromLong(r.combined) : call_raise(rc);
-}
-
 /* ---- the rest ---- */
 
 static int group_join_attempt(rgroup_t group, void *unused)
@@ -415,7 +377,6 @@ static PyObject *group_get_lost(Group *g, void *unused)
 
 static PyMethodDef group_methods[] = {
     {"_allocate", (PyCFunction)group_allocate, METH_VARARGS, NULL},
-    {"_reduce", (PyCFunction)group_reduce, METH_VARARGS, NULL},
     {"read", (PyCFunction)(void (*)(void))group_read, METH_VARARGS | METH_KEYWORDS,
      "read(*, timeout=None): the next message of any member, which is message.member"},
     {"wait", (PyCFunction)(void (*)(void))group_join, METH_VARARGS | METH_KEYWORDS,

@@ -36,32 +36,6 @@ def test_messages_of_all_members_are_read(redux):
         group.read()
 
 
-def test_arrays_are_reduced(redux):
-    group, writers = redux
-    for i, writer in enumerate(writers):
-        writer.send(numpy.arange(10.0) * (i + 1))
-    total = numpy.ones(10)
-    assert group.reduce(total, own=True, ordered=True) == 3
-    assert (total == 1 + 6 * numpy.arange(10.0)).all()
-    with pytest.raises(TypeError, match="complex128"):
-        group.reduce(numpy.zeros(3, complex))
-    with pytest.raises(ValueError, match="average"):
-        group.reduce(total, "average")
-
-
-def test_a_reduction_goes_on_after_its_deadline(redux):
-    group, writers = redux
-    writers[0].send(numpy.array([5]))
-    total = numpy.zeros(1, "int64")
-    with pytest.raises(TimeoutError):
-        group.reduce(total, "max", timeout=0.06)
-    with pytest.raises(rpipe.Error):
-        group.reduce(numpy.zeros(1, "int64"), "max", timeout=0.06)
-    writers[1].send(numpy.array([7]))
-    writers[2].send(numpy.array([6]))
-    assert group.reduce(total, "max") == 3 and total[0] == 7
-
-
 def test_messages_are_dealt(settings):
     settings["context"] *= 100
     rank, context = settings.pop("peer"), settings.pop("context")
