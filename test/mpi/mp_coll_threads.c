@@ -247,7 +247,7 @@ static void operations_end_by_themselves(void)
 int main(int argc, char **argv)
 {
     rcoll_team_config_t cfg = {.flags = RCOLL_ASYNC, .context = 9};
-    rteam_t left;
+    static rteam_t left; /* static: rexit closes it, and releases nothing of it */
 
     apart = mp_asked(argc, argv, "-apart");
     if (apart)
