@@ -118,8 +118,11 @@ static int bare_number(const char *variable)
 
 int main(int argc, char **argv)
 {
-    static const struct coll_library bare = {"coll_bare", "bare", bare_run, bare_most,
-                                             bare_abort,  NULL,   NULL};
+    static const struct coll_library bare = {.program = "coll_bare",
+                                             .library = "bare",
+                                             .run = bare_run,
+                                             .most = bare_most,
+                                             .abort = bare_abort};
     const char *job = getenv("PMIX_NAMESPACE");
     int fd, status;
     size_t bytes;

@@ -94,6 +94,8 @@ static void loop_check(const struct coll_loop *loop, enum coll_loop_kind kind)
     if (kind == LOOP_BCAST && loop->rank == 0)
         memcpy(loop->into, loop->from, loop->bytes);
     loop->library->run(kind, loop->from, loop->into, loop->bytes, 0);
+    if (loop->library->copy_result != NULL)
+        loop->library->copy_result(loop->into);
     if ((kind == LOOP_REDUCE || kind == LOOP_GATHER) && loop->rank != 0)
         return;
     for (size_t i = 0; i < n && kind != LOOP_BARRIER; i++) {
@@ -222,6 +224,18 @@ static int loop_usage(const struct coll_loop *loop, FILE *to, int status)
     return status;
 }
 
+static void *loop_alloc(const struct coll_loop *loop)
+{
+    if (loop->library->alloc != NULL)
+        return loop->library->alloc((size_t)loop->ranks * loop->bytes);
+    return calloc((size_t)loop->ranks, loop->bytes);
+}
+
+static void loop_release(const struct coll_loop *loop, void *mem)
+{
+    (loop->library->release != NULL ? loop->library->release : free)(mem);
+}
+
 static int loop_run_cases(struct coll_loop *loop, char **cases, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -235,7 +249,7 @@ static int loop_run_cases(struct coll_loop *loop, char **cases, int n)
         if (kind == LOOP_KINDS || loop->bytes == 0 || loop->bytes % 8 != 0 ||
             loop->bytes > 64 << 20)
             return loop_usage(loop, stderr, 2);
-        loop->from = calloc((size_t)loop->ranks, loop->bytes);
+        loop->from = loop_alloc(loop);
         loop->into = calloc((size_t)loop->ranks, loop->bytes);
         if (loop->from == NULL || loop->into == NULL)
             loop_fail(loop, "no memory");
@@ -243,7 +257,7 @@ static int loop_run_cases(struct coll_loop *loop, char **cases, int n)
             loop_overlap(loop, i == 0);
         else
             loop_case(loop, (enum coll_loop_kind)kind, i == 0);
-        free(loop->from);
+        loop_release(loop, loop->from);
         free(loop->into);
     }
     return 0;

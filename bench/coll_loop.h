@@ -35,6 +35,11 @@ struct coll_library {
     /* The value of rank 0 at all, and the largest value of all. */
     double (*most)(double mine);
     void (*abort)(int status);
+    /* NULL: contributions are of calloc(); else memory for them, zeros, which release() gives back. */
+    void *(*alloc)(size_t bytes);
+    void (*release)(void *mem);
+    /* NULL: the result is in `into`; else copies the result of the last operation there, to be checked. */
+    void (*copy_result)(void *into);
     /* An allreduce that is started, and waited for. */
     void (*start)(const void *from, void *into, size_t bytes);
     void (*finish)(void);

@@ -88,8 +88,13 @@ static void ours_finish(void)
 
 int main(int argc, char **argv)
 {
-    static const struct coll_library ours = {"coll_ours", "rcoll",    ours_run,   ours_most,
-                                             ours_abort,  ours_start, ours_finish};
+    static const struct coll_library ours = {.program = "coll_ours",
+                                             .library = "rcoll",
+                                             .run = ours_run,
+                                             .most = ours_most,
+                                             .abort = ours_abort,
+                                              .start = ours_start,
+                                              .finish = ours_finish};
     rcoll_team_config_t cfg = {.flags = 0};
     int rank, ranks, status;
 

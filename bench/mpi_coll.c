@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mpi_coll.c: the part of MPI in bench/compare_coll: collectives in loops, see coll_loop.h. */
+/* mpi_coll.c: the part of MPI in bench/compare_coll: collectives in loops, see coll_loop.h. mpich_coll is the same program, with MPICH. */
 #include "bench/coll_loop.h"
 
 #include <mpi.h>
@@ -65,8 +65,13 @@ static void mpi_finish(void) { MPI_Wait(&mpi_request, MPI_STATUS_IGNORE); }
 int main(int argc, char **argv)
 {
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
-    struct coll_library library = {"mpi_coll", version,   mpi_run,   mpi_most,
-                                   mpi_abort,  mpi_start, mpi_finish};
+    struct coll_library library = {.program = "mpi_coll",
+                                   .library = version,
+                                   .run = mpi_run,
+                                   .most = mpi_most,
+                                   .abort = mpi_abort,
+                                   .start = mpi_start,
+                                   .finish = mpi_finish};
     int rank, ranks, length, status;
 
     MPI_Init(&argc, &argv);

@@ -21,12 +21,14 @@ bench_vmem_pair_LDADD = $(public) $(MIMALLOC_LIBS)
 noinst_PROGRAMS += bench/exchange_pipes
 bench_exchange_pipes_SOURCES = bench/exchange_pipes.c bench/exchange_ring.c bench/exchange_ring.h
 bench_exchange_pipes_LDADD = $(public)
-# what bench/compare_coll runs, besides bench/mpi_coll
-noinst_PROGRAMS += bench/coll_bare bench/coll_ours
+# what bench/compare_coll runs, besides bench/mpi_coll and bench/mpich_coll
+noinst_PROGRAMS += bench/coll_bare bench/coll_ours bench/coll_views
 bench_coll_bare_SOURCES = bench/coll_bare.c bench/coll_loop.c bench/coll_loop.h
 bench_coll_bare_LDADD =
 bench_coll_ours_SOURCES = bench/coll_loop.c bench/coll_loop.h bench/coll_ours.c
 bench_coll_ours_LDADD = $(public)
+bench_coll_views_SOURCES = bench/coll_loop.c bench/coll_loop.h bench/coll_views.c
+bench_coll_views_LDADD = $(public)
 # what bench/scaling runs, besides bench/startup
 noinst_PROGRAMS += bench/scale_channels
 bench_scale_channels_SOURCES = bench/proc.h bench/scale_channels.c
@@ -55,6 +57,12 @@ EXTRA_DIST += bench/alloc_plots.py bench/alloc_thesis.py
 if HAVE_MPI
 noinst_PROGRAMS += bench/mpi_coll bench/mpi_exchange bench/mpi_peer bench/mpi_rma
 endif
+if HAVE_MPICH
+noinst_PROGRAMS += bench/mpich_coll
+endif
+bench_mpich_coll_SOURCES = bench/coll_loop.c bench/coll_loop.h bench/mpi_coll.c
+bench_mpich_coll_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
+bench_mpich_coll_LDADD = $(MPICH_LIBS)
 bench_mpi_coll_SOURCES = bench/coll_loop.c bench/coll_loop.h bench/mpi_coll.c
 bench_mpi_coll_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 bench_mpi_coll_LDADD = $(MPI_LIBS)
