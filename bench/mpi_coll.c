@@ -79,7 +79,7 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     MPI_Get_library_version(version, &length);
     for (int i = 0; i < length; i++) /* its first words */
-        if (version[i] == ',' || version[i] == '\n' || version[i] == '"')
+        if (version[i] == ',' || version[i] == '\n' || version[i] == '\t' || version[i] == '"')
             version[i] = '\0';
     status = coll_loop_main(&library, rank, ranks, argc, argv);
     MPI_Finalize();

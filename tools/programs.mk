@@ -37,6 +37,8 @@ tools_rmalloc_trace_LDADD = $(public)
 # simulates the plans of lib/coll, which are not yet part of the library: so it is not installed
 noinst_LTLIBRARIES += tools/libsim.la
 tools_libsim_la_SOURCES = \
+	tools/sim/blocks.c \
+	tools/sim/cast.c \
 	tools/sim/check.c \
 	tools/sim/data.c \
 	tools/sim/data.h \
@@ -47,7 +49,8 @@ tools_libsim_la_SOURCES = \
 	tools/sim/run.c \
 	tools/sim/sim.h \
 	tools/sim/start.c \
-	tools/sim/state.h
+	tools/sim/state.h \
+	tools/sim/window.c
 noinst_PROGRAMS += tools/sim/rcoll_sim
 tools_sim_rcoll_sim_SOURCES = tools/sim/options.c tools/sim/options.h tools/sim/rcoll_sim.c
 tools_sim_rcoll_sim_LDADD = tools/libsim.la lib/libcoll.la lib/libutil.la

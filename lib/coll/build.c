@@ -9,7 +9,8 @@ static const char *const coll_kind_names[COLL_KINDS] = {
 static const char *const coll_algorithm_names[COLL_ALGORITHMS] = {
     "dissemination", "exchange", "tree",         "chain", "scatter-ring",
     "flat",          "shares",   "rabenseifner", "ring",  "bruck",
-    "pairwise",      "linear",   "halving",      "hosts", "host-shares"};
+    "pairwise",      "linear",   "halving",      "hosts", "host-shares",
+    "cast"};
 
 const char *coll_kind_name(enum coll_kind kind) { return coll_kind_names[kind]; }
 
@@ -45,6 +46,7 @@ static const char *coll_order_needs(const struct shape *shape, const struct coll
     }
     switch (choice->algorithm) {
     case COLL_TREE:
+    case COLL_CAST:
         return fixed && coll_radix(shape, choice) != 2 ? "radix 2 for a fixed order" : NULL;
     case COLL_RING:
         return r->order != COLL_ANY_ORDER ? "a commutative operator" : NULL;

@@ -38,6 +38,7 @@ static bool choose_is_large(const struct choose *c, const struct coll_choice *ch
         return size > COLL_STEPS_MOST;
     case COLL_DISSEMINATION:
         return radix > COLL_MESSAGES_AT_ONCE;
+    case COLL_CAST:
     case COLL_TREE: /* down a tree each member awaits one */
         return radix > COLL_MESSAGES_AT_ONCE && c->request->kind != COLL_BCAST &&
                c->request->kind != COLL_SCATTER;
@@ -108,8 +109,8 @@ int coll_candidates(const struct shape *shape, const struct coll_request *reques
     for (int a = 0; a < COLL_ALGORITHMS; a++) {
         enum coll_algorithm algorithm = (enum coll_algorithm)a;
 
-        if (!coll_has(request->kind, algorithm))
-            continue;
+        if (!coll_has(request->kind, algorithm) || algorithm == COLL_CAST)
+            continue; /* no medium between hosts sends to many at once */
         if ((algorithm == COLL_HOSTS || algorithm == COLL_HOST_SHARES) &&
             (shape->hosts == 1 || shape->largest == 1))
             continue; /* it is no other than the rest */
@@ -169,6 +170,7 @@ int coll_choice_print(char *text, size_t bytes, const struct shape *shape,
     case COLL_DISSEMINATION:
     case COLL_TREE:
     case COLL_HOSTS:
+    case COLL_CAST:
         return snprintf(text, bytes, "%s:%d", name, coll_radix(shape, choice));
     case COLL_CHAIN:
         return snprintf(text, bytes, "%s:%zu", name, choice->segment * request->element);

@@ -93,9 +93,10 @@ enum coll_algorithm {
     COLL_LINEAR,     /* all at once, or one member after the other */
     COLL_HALVING,    /* recursive halving */
     COLL_HOSTS,      /* on each host, between leaders, on each host */
-    COLL_HOST_SHARES /* SHARES on each host; each share between hosts by its own leader */
+    COLL_HOST_SHARES, /* SHARES on each host; each share between hosts by its own leader */
+    COLL_CAST         /* radix: up a tree, then one message to all; by its name only */
 };
-#define COLL_ALGORITHMS 15
+#define COLL_ALGORITHMS 16
 
 struct coll_choice {
     enum coll_algorithm algorithm;

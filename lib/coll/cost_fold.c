@@ -79,6 +79,8 @@ uint64_t cost_of_barrier(const struct cost *c)
     case COLL_TREE:
         return model_add(cost_tree(c, c->n, c->radix, 1, true),
                          cost_tree(c, c->n, c->radix, 1, false));
+    case COLL_CAST:
+        return model_add(cost_tree(c, c->n, c->radix, 1, true), cost_tree(c, c->n, c->n, 1, false));
     default:
         for (uint64_t d = 1; d < (uint64_t)c->hosts; d *= r)
             cost_add(&time, 1, cost_net(c, r - 1, 1, 0));
@@ -195,6 +197,10 @@ uint64_t cost_of_allreduce(const struct cost *c)
         time = cost_tree(c, c->n, c->radix, 1, true);
         cost_add(&time, c->queue, cost_copy(c, c->bytes));
         return model_add(time, cost_tree(c, c->n, c->radix, 1, false));
+    case COLL_CAST:
+        time = cost_tree(c, c->n, c->radix, 1, true);
+        cost_add(&time, c->queue, cost_copy(c, c->bytes));
+        return model_add(time, cost_tree(c, c->n, c->n, 1, false));
     case COLL_FLAT:
         return cost_all_work(c, c->bytes, cost_fold(c, c->bytes));
     case COLL_SHARES: /* all wait for all, twice */

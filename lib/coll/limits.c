@@ -36,6 +36,7 @@ static uint64_t limits_slots(const struct shape *shape, const struct coll_reques
         return 2 * levels + 3;
     case COLL_EXCHANGE:
         return PART_EXCHANGE_SLOTS + 2;
+    case COLL_CAST:
     case COLL_TREE:
         return blocks ? limits_of_tree(shape, radix) : 4;
     case COLL_CHAIN:

@@ -67,6 +67,7 @@ static bool rules_set_number(struct coll_rule *rule, uint64_t number)
     case COLL_DISSEMINATION:
     case COLL_TREE:
     case COLL_HOSTS:
+    case COLL_CAST:
         rule->choice.radix = (int)number;
         return number >= 2 && number <= INT32_MAX;
     default:

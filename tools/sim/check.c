@@ -17,15 +17,16 @@ int sim_contribute(struct sim *s, int member)
     struct sim_member *m = &s->member[member];
     const struct coll_request *r = s->request;
     size_t from = m->g->space[-1 - GRAPH_FROM], into = m->g->space[-1 - GRAPH_INTO];
-    size_t block = r->count * r->element;
+    struct sim_block own;
     bool root = member == r->root;
 
     if (from > 0 || !r->in_place || r->kind == COLL_BCAST || r->kind == COLL_SCATTER ||
         (r->kind == COLL_GATHER && !root))
         return data_fill(&m->memory[-1 - GRAPH_FROM], 0, from, data_value(member), 0);
-    if (check_has_block(r->kind))
-        return data_fill(&m->memory[-1 - GRAPH_INTO], (size_t)member * block, block,
-                         data_value(member), 0);
+    if (check_has_block(r->kind)) {
+        own = sim_block_of(s, member, member);
+        return data_fill(&m->memory[-1 - GRAPH_INTO], own.at, own.bytes, data_value(member), 0);
+    }
     return data_fill(&m->memory[-1 - GRAPH_INTO], 0, into, data_value(member), 0);
 }
 
@@ -76,13 +77,15 @@ static uint64_t check_fold(const struct sim *s, const uint64_t *fold, int member
 
 static bool check_blocks(const struct sim *s, int member)
 {
-    const struct coll_request *r = s->request;
-    size_t block = r->count * r->element;
+    bool alltoall = s->request->kind == COLL_ALLTOALL;
 
-    for (int i = 0; i < s->shape->size; i++)
-        if (!data_is(&s->member[member].memory[-1 - GRAPH_INTO], (size_t)i * block, block,
-                     data_value(i), r->kind == COLL_ALLTOALL ? (size_t)member * block : 0))
+    for (int i = 0; i < s->shape->size; i++) {
+        struct sim_block block = sim_block_in(s, member, i);
+
+        if (!data_is(&s->member[member].memory[-1 - GRAPH_INTO], block.at, block.bytes,
+                     data_value(i), alltoall ? sim_block_of(s, i, member).at : 0))
             return false;
+    }
     return true;
 }
 
@@ -90,6 +93,7 @@ static bool check_member(const struct sim *s, const uint64_t *fold, uint64_t all
 {
     const struct coll_request *r = s->request;
     const struct data *into = &s->member[member].memory[-1 - GRAPH_INTO];
+    struct sim_block own = sim_block_of(s, member, member);
     size_t bytes = r->count * r->element;
     bool root = member == r->root;
 
@@ -103,7 +107,7 @@ static bool check_member(const struct sim *s, const uint64_t *fold, uint64_t all
     case COLL_ALLREDUCE:
         return data_is(into, 0, bytes, all, 0);
     case COLL_REDUCE_SCATTER:
-        return data_is(into, 0, bytes, all, (size_t)member * bytes);
+        return data_is(into, 0, own.bytes, all, own.at);
     case COLL_SCAN:
         return data_is(into, 0, bytes, check_fold(s, fold, member + 1), 0);
     case COLL_EXSCAN:
@@ -112,7 +116,7 @@ static bool check_member(const struct sim *s, const uint64_t *fold, uint64_t all
         return !root || check_blocks(s, member);
     case COLL_SCATTER:
         return (root && r->in_place) ||
-               data_is(into, 0, bytes, data_value(r->root), (size_t)member * bytes);
+               data_is(into, 0, own.bytes, data_value(r->root), own.at);
     default:
         return check_blocks(s, member);
     }

@@ -169,11 +169,13 @@ static uint64_t execute_send(struct sim *s, uint32_t number, uint64_t t)
     uint64_t line = model->line > model->more ? model->line - model->more : 0, first;
     int host = execute_host_of(s, number);
     uint32_t local = 0;
-    bool copies;
+    bool copies, casts = sim_casts(s, number);
 
     for (uint32_t i = 0; i < node->npeers; i++)
         local += s->shape->host[m->g->peers[node->peer + i]] == host;
     copies = local > 0 && node->bytes > EXECUTE_LINE_BYTES;
+    if (local > 0)
+        t = execute_compute(s, core, t, sim_window_cost(s, number));
     first = t + model->step + (copies ? execute_chunk(node->bytes, model->copy) : 0);
     t = execute_compute(s, core, t, model->step + (copies ? node->bytes * model->copy : 0));
     if (copies)
@@ -191,10 +193,14 @@ static uint64_t execute_send(struct sim *s, uint32_t number, uint64_t t)
             s->result->messages[0]++;
             s->result->bytes[0] += node->bytes;
             execute_add_event(s, first + line, SIM_ARRIVE, receive);
-        } else {
+        } else if (!casts) {
             t = execute_compute(s, core, t, model->overhead);
             execute_send_remote(s, receive, t);
         }
+    }
+    if (casts) {
+        t = execute_compute(s, core, t, model->overhead);
+        execute_add_event(s, t, SIM_CAST, number);
     }
     return t;
 }

@@ -18,6 +18,10 @@ enum option_key {
     OPTION_KILL,
     OPTION_SEED,
     OPTION_REPEAT,
+    OPTION_DEPTH,
+    OPTION_MULTICAST,
+    OPTION_LOSS,
+    OPTION_LENGTHS,
     OPTION_EXPLAIN,
     OPTION_COMPARE,
     OPTION_SCALE,
@@ -32,6 +36,9 @@ static const struct argp_option option_list[] = {
     {"cores", 'c', "N", 0, "Cores of each host (as many as members)", 1},
     {"cyclic", OPTION_CYCLIC, NULL, 0, "Members are on hosts in turn, not in rows", 1},
     {"bytes", 'b', "N", 0, "Bytes of a contribution, or of a block (8); with K, M, G", 2},
+    {"lengths", OPTION_LENGTHS, "LEAST:MOST", 0,
+     "Bytes of each block, drawn by the seed: reduce_scatter, gather, allgather, scatter, alltoall",
+     2},
     {"root", 'r', "MEMBER", 0, "The root (0)", 2},
     {"order", OPTION_ORDER, "any|member|fixed", 0, "In which order contributions are folded (any)",
      2},
@@ -47,6 +54,11 @@ static const struct argp_option option_list[] = {
     {"skew", OPTION_SKEW, "US", 0, "Members begin at a random time up to this", 3},
     {"kill", OPTION_KILL, "MEMBER@US", 0, "The member does nothing from this time on", 3},
     {"repeat", OPTION_REPEAT, "N", 0, "Operations in a loop (1); times are of one of them", 3},
+    {"depth", OPTION_DEPTH, "N", 0, "Of these, how many are in flight on a host (8); 0: any number",
+     3},
+    {"multicast", OPTION_MULTICAST, "US", 0,
+     "A message of the root to all other hosts is one multicast of this latency", 3},
+    {"loss", OPTION_LOSS, "PERCENT", 0, "Packets of multicast that a receiver loses (0)", 3},
     {"seed", OPTION_SEED, "N", 0, "Of all that is random (1)", 3},
     {"explain", OPTION_EXPLAIN, NULL, 0, "Prints what was chosen, and the cost of each candidate",
      4},
@@ -83,6 +95,7 @@ static uint64_t option_number(struct argp_state *state, const char *text, uint64
 }
 
 #define OPTION_US_MOST 1000000
+#define OPTION_LENGTH_MOST (UINT64_C(1) << 32)
 
 /* Picoseconds. */
 static uint64_t option_us(struct argp_state *state, const char *text)
@@ -118,6 +131,18 @@ static void option_kill(struct argp_state *state, struct sim_options *sim, char 
     sim->kill[sim->kills++] =
         (struct sim_kill){.member = (int)option_number(state, text, 0, INT32_MAX / 4),
                           .time = option_us(state, at + 1)};
+}
+
+static void option_lengths(struct argp_state *state, struct options *o, char *text)
+{
+    char *colon = strchr(text, ':');
+
+    if (colon == NULL)
+        argp_error(state, "--lengths=%s: LEAST:MOST, in bytes", text);
+    *colon = '\0';
+    o->least = (size_t)option_number(state, text, 0, OPTION_LENGTH_MOST);
+    o->bytes = (size_t)option_number(state, colon + 1, o->least, OPTION_LENGTH_MOST);
+    o->lengths = true;
 }
 
 /* ---- names ---- */
@@ -180,6 +205,7 @@ static void option_set_print(struct argp_state *state, struct options *o, int ke
 }
 
 #define OPTION_REPEATS_MOST 1000
+#define OPTION_DEPTH_HERE 8 /* of a team, unless its configuration has another one */
 
 static void option_set_sim(struct argp_state *state, struct options *o, int key, char *text)
 {
@@ -198,6 +224,17 @@ static void option_set_sim(struct argp_state *state, struct options *o, int key,
         break;
     case OPTION_REPEAT:
         o->sim.repeat = (int)option_number(state, text, 1, OPTION_REPEATS_MOST);
+        break;
+    case OPTION_DEPTH:
+        o->sim.depth = (int)option_number(state, text, 0, OPTION_REPEATS_MOST);
+        break;
+    case OPTION_MULTICAST:
+        o->sim.multicast = option_us(state, text);
+        break;
+    case OPTION_LOSS:
+        o->sim.loss = (uint32_t)(option_us(state, text) / 100);
+        if (o->sim.loss > SIM_LOSS_MOST)
+            argp_error(state, "--loss=%s: at most 50", text);
         break;
     default:
         o->sim.seed = option_number(state, text, 0, UINT64_MAX);
@@ -229,6 +266,9 @@ static error_t option_parse(int key, char *text, struct argp_state *state)
     case 'b':
         o->bytes = (size_t)option_number(state, text, 0, OPTION_BYTES_MOST);
         break;
+    case OPTION_LENGTHS:
+        option_lengths(state, o, text);
+        break;
     case 'r':
         o->root = (int)option_number(state, text, 0, OPTION_MEMBERS_MOST);
         break;
@@ -247,6 +287,9 @@ static error_t option_parse(int key, char *text, struct argp_state *state)
     case OPTION_KILL:
     case OPTION_SEED:
     case OPTION_REPEAT:
+    case OPTION_DEPTH:
+    case OPTION_MULTICAST:
+    case OPTION_LOSS:
         option_set_sim(state, o, key, text);
         break;
     case OPTION_EXPLAIN:
@@ -289,6 +332,7 @@ void options_parse(struct options *o, int argc, char **argv)
     *o = (struct options){.members = 8, .bytes = 8};
     o->sim.model = coll_model_default();
     o->sim.seed = 1;
+    o->sim.depth = OPTION_DEPTH_HERE;
     if (model != NULL && coll_model_parse(&o->sim.model, model, &err) != 0) {
         fprintf(stderr, "rcoll_sim: RCOLL_MODEL: %s\n", err.text);
         exit(EXIT_FAILURE);
@@ -296,6 +340,7 @@ void options_parse(struct options *o, int argc, char **argv)
     argp_parse(&argp, argc, argv, 0, NULL, o);
     if (o->kind == COLL_BARRIER)
         o->bytes = 0;
+    o->lengths &= o->kind == COLL_REDUCE_SCATTER || o->kind >= COLL_GATHER;
     if (o->per_host == 0 || o->per_host > o->members)
         o->per_host = o->members;
     if (o->cores == 0)

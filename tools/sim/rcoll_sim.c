@@ -3,6 +3,7 @@
 #include "tools/sim/options.h"
 
 #include "coll/cost.h"
+#include "tools/sim/data.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -16,6 +17,8 @@ struct team {
     struct shape shape;
     struct coll_request request;
     struct coll_choice choice;
+    size_t *counts, *counts_in; /* of blocks; of an alltoall a row for each member */
+    struct sim_options sim;
 };
 
 static void sim_die(const char *text)
@@ -41,6 +44,45 @@ static void team_open_shape(struct team *t, int members)
     free(host);
 }
 
+/* The request of a member, where blocks have lengths of their own. */
+static struct coll_request team_request_of(const void *argument, int member)
+{
+    const struct team *t = argument;
+    struct coll_request r = t->request;
+    size_t row = r.kind == COLL_ALLTOALL ? (size_t)member * (size_t)t->shape.size : 0;
+
+    r.counts = t->counts + row;
+    if (r.kind == COLL_ALLTOALL && !r.in_place)
+        r.counts_in = t->counts_in + row;
+    return r;
+}
+
+/* Lengths are drawn: of an alltoall one for each pair, in place the same in both directions. */
+static void team_draw_lengths(struct team *t, size_t element)
+{
+    size_t n = (size_t)t->shape.size, rows = t->o->kind == COLL_ALLTOALL ? n : 1;
+    size_t least = t->o->least / element, span = t->o->bytes / element - least + 1;
+
+    t->counts = calloc(rows * n, sizeof(*t->counts));
+    t->counts_in = calloc(rows * n, sizeof(*t->counts_in));
+    if (t->counts == NULL || t->counts_in == NULL)
+        sim_die("no memory");
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < n; j++) {
+            bool turned = t->o->in_place && rows > 1 && j < i;
+            size_t at = turned ? j * n + i : i * n + j;
+
+            t->counts[i * n + j] = least + data_value((int)(at + t->o->sim.seed)) % span;
+        }
+    for (size_t i = 0; i < rows && rows > 1; i++)
+        for (size_t j = 0; j < n; j++)
+            t->counts_in[i * n + j] = t->counts[j * n + i];
+    t->sim.request_of = team_request_of;
+    t->sim.argument = t;
+    t->request.counts = t->counts; /* of member 0, where they differ: the choice does not depend on them */
+    t->request.counts_in = rows > 1 && !t->o->in_place ? t->counts_in : NULL;
+}
+
 /* Elements of 8 bytes, or of one byte where these do not divide the bytes. */
 static void team_open(struct team *t, const struct options *o, int members)
 {
@@ -49,7 +91,7 @@ static void team_open(struct team *t, const struct options *o, int members)
     struct coll_rules rules = {0};
     size_t length;
 
-    *t = (struct team){.o = o};
+    *t = (struct team){.o = o, .sim = o->sim};
     team_open_shape(t, members);
     t->request = (struct coll_request){.kind = o->kind,
                                        .order = o->order,
@@ -57,6 +99,8 @@ static void team_open(struct team *t, const struct options *o, int members)
                                        .in_place = o->in_place,
                                        .element = element,
                                        .count = o->bytes / element};
+    if (o->lengths)
+        team_draw_lengths(t, element);
     if (o->algorithm != NULL) {
         for (length = 0; o->algorithm[length] != '\0';)
             length++;
@@ -69,7 +113,12 @@ static void team_open(struct team *t, const struct options *o, int members)
         sim_die(err.text);
 }
 
-static void team_close(struct team *t) { shape_free(&t->shape); }
+static void team_close(struct team *t)
+{
+    shape_free(&t->shape);
+    free(t->counts);
+    free(t->counts_in);
+}
 
 static double team_cost_us(const struct team *t)
 {
@@ -82,7 +131,7 @@ static double team_simulate(const struct team *t, struct sim_result *result)
     int repeat = t->o->sim.repeat > 1 ? t->o->sim.repeat : 1;
     struct error err = {""};
 
-    if (sim_request(&t->shape, &t->request, &t->choice, &t->o->sim, result, &err) != 0)
+    if (sim_request(&t->shape, &t->request, &t->choice, &t->sim, result, &err) != 0)
         sim_die(err.text);
     return (double)result->time / PS_PER_US / repeat;
 }
@@ -203,16 +252,23 @@ static void sim_scale(const struct options *o)
     }
 }
 
+static void team_build(const struct team *t, int member, struct graph *g)
+{
+    struct coll_request r = t->o->lengths ? team_request_of(t, member) : t->request;
+    struct error err = {""};
+
+    if (coll_build(g, &t->shape, member, &r, &t->choice, &err) != 0)
+        sim_die(err.text);
+}
+
 static void sim_dump(const struct team *t)
 {
     struct graph *graph = calloc((size_t)t->shape.size, sizeof(*graph));
-    struct error err = {""};
 
     if (graph == NULL)
         sim_die("no memory");
     for (int i = 0; i < t->shape.size; i++)
-        if (coll_build(&graph[i], &t->shape, i, &t->request, &t->choice, &err) != 0)
-            sim_die(err.text);
+        team_build(t, i, &graph[i]);
     if (graph_dump(stdout, t->o->format, graph, t->shape.size) != 0)
         sim_die("the graphs cannot be written");
     for (int i = 0; i < t->shape.size; i++)

@@ -132,6 +132,7 @@ static void run_one(struct sim *s, uint32_t core_number, struct sim_member *m, u
     core->since = *t;
     for (uint32_t k = g->first[node]; k < g->first[node + 1]; k++)
         sim_release(s, m->base + g->successors[k], *t, number);
+    sim_window_over(s, number, *t);
     if (--m->left == 0)
         m->ended = *t;
 }
@@ -205,6 +206,12 @@ static void run_events(struct sim *s)
         case SIM_ARRIVE:
             sim_release(s, e.at, e.time, s->operation[e.at].from);
             break;
+        case SIM_CAST:
+            sim_cast(s, e.at, e.time);
+            break;
+        case SIM_CREDIT:
+            sim_release(s, e.at, e.time, e.what);
+            break;
         }
     }
 }
@@ -215,8 +222,10 @@ static int run_check_options(const struct shape *shape, const struct coll_reques
     const struct coll_model *m = &options->model;
     uint64_t most = UINT64_C(1) << 40; /* a second */
 
-    if (request->counts != NULL || request->counts_in != NULL)
-        return error_set(err, -EINVAL, "blocks of different lengths are not simulated");
+    if (request->kind == COLL_ALLTOALL && request->counts != NULL && options->request_of == NULL)
+        return error_set(err, -EINVAL, "the counts of an alltoall differ between members");
+    if (options->multicast > most || options->ask > most || options->loss > SIM_LOSS_MOST)
+        return error_set(err, -EINVAL, "multicast of more than a second, or half of it is lost");
     if (m->line > most || m->more > most || m->yield > most || m->step > most ||
         m->overhead > most || m->latency > most || m->gap > most || options->skew > most ||
         m->copy > 1000000 || m->fold > 1000000 || m->byte > 1000000)
@@ -245,7 +254,7 @@ int sim_run(const struct shape *shape, const struct graph *graph,
     s.failed = run_check_options(shape, request, options, err);
     if (s.failed != 0)
         return s.failed;
-    if (sim_open(&s, graph) == 0)
+    if (sim_open(&s, graph) == 0 && sim_window_open(&s) == 0)
         run_events(&s);
     if (s.failed == 0)
         sim_check(&s);
@@ -272,6 +281,15 @@ static int run_repeat(struct graph *graph, int size, int times, struct error *er
     return rc;
 }
 
+static int run_build(struct graph *g, const struct shape *shape, int member,
+                     const struct coll_request *request, const struct coll_choice *choice,
+                     const struct sim_options *options, struct error *err)
+{
+    struct coll_request own = sim_request_of(options, request, member);
+
+    return coll_build(g, shape, member, &own, choice, err);
+}
+
 int sim_request(const struct shape *shape, const struct coll_request *request,
                 const struct coll_choice *choice, const struct sim_options *options,
                 struct sim_result *result, struct error *err)
@@ -282,7 +300,7 @@ int sim_request(const struct shape *shape, const struct coll_request *request,
     if (options->repeat > 1 && request->in_place)
         rc = error_set(err, -EINVAL, "a loop of operations in place has other results");
     for (int i = 0; i < shape->size && rc == 0; i++)
-        rc = coll_build(&graph[i], shape, i, request, choice, err);
+        rc = run_build(&graph[i], shape, i, request, choice, options, err);
     if (rc == 0 && options->repeat > 1)
         rc = run_repeat(graph, shape->size, options->repeat, err);
     if (rc == 0)

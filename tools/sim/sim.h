@@ -17,10 +17,17 @@
  * A message on a host is there L - m after its SEND; a long one, where each member has a core, after its first 32 KiB, and what reads
  * it ends after its SEND, later by the work on the last 32 KiB. Between hosts each message uses the interface of the
  * sender's host for g and G for each byte, arrives Ln later, and uses the receiver's interface as long. One
- * of more than S bytes first waits for its RECV, and for a round trip. Where members share a core, one
+ * of more than S bytes first waits for its RECV, and for a round trip.
+ *
+ * By multicast a message of the root to members of all other hosts takes o once, and leaves the root's interface once, for g for each
+ * packet of SIM_PACKET bytes and G for each byte; it arrives at all interfaces after the latency of multicast. A receiver that has lost
+ * a packet asks for it after a time, which doubles, and gets it Ln and a multicast later (doc/collectives.md "The simulator").
+ *
+ * Where members share a core, one
  * that has nothing to execute yields, and a yield takes sigma, whether or not the next one has something. One
  * operation takes up to twice as long there as one of a loop, in which members begin the next one while the
- * others end the last.
+ * others end the last. In a loop a member sends to its host when all members of the host are over with the operation `depth` before, and
+ * reads their boards for that: L, and m for each further one.
  */
 #ifndef TOOLS_SIM_SIM_H
 #define TOOLS_SIM_SIM_H
@@ -43,7 +50,17 @@ struct sim_options {
     struct sim_kill kill[SIM_KILLS];     /* a member that does nothing from a time on */
     int kills;
     int repeat; /* operations in a loop; 0: one. sim_request() only, and not in place */
+    int depth;  /* of these, how many are in flight on a host; 0: as many as messages let */
+    uint64_t multicast; /* latency, ps; 0: there is no multicast */
+    uint64_t ask;       /* ps: after which a receiver asks for a packet that is missing; 0: SIM_ASK */
+    uint32_t loss;      /* receivers that lose a packet, of a million */
+    /* The request of a member, where blocks have lengths of their own; NULL: that of all members. */
+    struct coll_request (*request_of)(const void *argument, int member);
+    const void *argument;
 };
+#define SIM_PACKET 1408       /* bytes of a packet of multicast */
+#define SIM_ASK 200000000     /* ps */
+#define SIM_LOSS_MOST 500000 /* of a million */
 
 /* Where the time of the longest chain of operations goes. */
 enum sim_part {
@@ -66,6 +83,7 @@ struct sim_result {
     uint64_t operations;      /* of all members */
     uint64_t messages[2];     /* on hosts; between hosts */
     uint64_t bytes[2];
+    uint64_t lost; /* packets of multicast, at a receiver */
     uint64_t interface_messages, interface_bytes; /* sent by the busiest host */
     uint64_t scratch;                             /* of the member with the most */
     uint32_t operations_most, slots_most;
@@ -74,7 +92,7 @@ struct sim_result {
 
 /*
  * The graphs of all members, shape->size of them. 0; -EPROTO: the graphs do not fit each other, or a result is
- * wrong, and err has where; -EDEADLK: members wait for each other; -ENOMEM. Blocks have one length.
+ * wrong, and err has where; -EDEADLK: members wait for each other; -ENOMEM.
  */
 int sim_run(const struct shape *shape, const struct graph *graph,
             const struct coll_request *request, const struct sim_options *options,

@@ -155,6 +155,8 @@ int sim_open(struct sim *s, const struct graph *graph)
     if (start_allocate(s, operations, receives, cores) != 0)
         return sim_fail(s, -ENOMEM, "no memory for %llu operations",
                         (unsigned long long)operations);
+    if (sim_blocks_open(s) != 0)
+        return s->failed;
     start_open_cores(s);
     for (int k = 0; k < s->options->kills; k++)
         s->member[s->options->kill[k].member].killed = s->options->kill[k].time;
@@ -183,6 +185,9 @@ void sim_close(struct sim *s)
     free(s->receives);
     free(s->core);
     free(s->host);
+    free(s->over);
+    free(s->block_at);
+    free(s->block_in_at);
     data_free(&s->buffer);
     events_free(&s->events);
 }

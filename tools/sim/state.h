@@ -35,6 +35,7 @@ struct sim_member {
     uint32_t nready;
     uint32_t left; /* operations that are not over */
     uint64_t ended, killed;
+    uint32_t floor; /* operations of a loop that are over on the host, as far as it has read */
     struct data memory[GRAPH_SPACES];
 };
 
@@ -53,6 +54,11 @@ struct sim_core {
 struct sim_host {
     uint64_t out, in; /* the interface is used until */
     uint64_t messages, bytes;
+    uint32_t over; /* operations of a loop that are over at all members */
+};
+
+struct sim_block {
+    size_t at, bytes;
 };
 
 struct sim {
@@ -74,6 +80,9 @@ struct sim {
     struct sim_host *host;
     struct events events;
     struct data buffer; /* of what is moved */
+    uint32_t depth;     /* operations of a loop in flight on a host; 0: no limit */
+    uint32_t *over;     /* of each host and operation: members that are over with it */
+    size_t *block_at, *block_in_at; /* in elements: offsets of counts, see blocks.c */
     int failed;
 };
 
@@ -82,7 +91,9 @@ enum sim_event {
     SIM_RUN,    /* core `at`, turn `what` */
     SIM_INJECT, /* message of RECV `at`: the interface of the sender */
     SIM_LAND,   /* and of the receiver */
-    SIM_ARRIVE
+    SIM_ARRIVE,
+    SIM_CAST,  /* multicast of SEND `at`: the interface of the sender */
+    SIM_CREDIT /* SEND `at` may write its cell; `what` was the last operation before */
 };
 
 static inline const struct graph_node *sim_node(const struct sim *s, uint32_t number)
@@ -103,6 +114,23 @@ int sim_fail(struct sim *s, int code, const char *format, ...)
 int sim_repeat(struct graph *g, const struct graph *one, uint32_t slots, int times,
                struct error *err);
 
+/* ---- blocks.c ---- */
+
+struct coll_request sim_request_of(const struct sim_options *options,
+                                   const struct coll_request *request, int member);
+int sim_blocks_open(struct sim *s);
+/* Block i of what a member contributes, and of what it gets. */
+struct sim_block sim_block_of(const struct sim *s, int member, int i);
+struct sim_block sim_block_in(const struct sim *s, int member, int i);
+
+/* ---- window.c ---- */
+
+int sim_window_open(struct sim *s);
+/* An operation is over at time t. */
+void sim_window_over(struct sim *s, uint32_t number, uint64_t t);
+/* What a SEND to the own host costs before it: boards of mates that are read. */
+uint64_t sim_window_cost(struct sim *s, uint32_t number);
+
 /* ---- start.c ---- */
 
 int sim_open(struct sim *s, const struct graph *graph);
@@ -119,6 +147,13 @@ void sim_release(struct sim *s, uint32_t number, uint64_t t, uint32_t cause);
 /* The message of a RECV on its way. */
 void sim_inject(struct sim *s, uint32_t number, uint64_t t);
 void sim_land(struct sim *s, uint32_t number, uint64_t t);
+
+/* ---- cast.c ---- */
+
+/* Whether a SEND leaves the host once, for all of its receivers there. */
+bool sim_casts(const struct sim *s, uint32_t number);
+/* Its packets leave the interface. */
+void sim_cast(struct sim *s, uint32_t number, uint64_t t);
 
 /* ---- run.c ---- */
 
