@@ -59,7 +59,8 @@ static rplan_t views_plan(enum coll_loop_kind kind, const void *from, size_t byt
     return p->plan;
 }
 
-static void views_run(enum coll_loop_kind kind, const void *from, void *into, size_t bytes, int root)
+static void views_run(enum coll_loop_kind kind, const void *from, void *into, size_t bytes,
+                      int root)
 {
     (void)into;
     if (last != NULL)
@@ -82,7 +83,8 @@ static double views_most(double mine)
 {
     double most = 0;
 
-    views_check("rcoll_allreduce", rcoll_allreduce(team, &mine, &most, 1, RGROUP_DOUBLE, RGROUP_MAX));
+    views_check("rcoll_allreduce",
+                rcoll_allreduce(team, &mine, &most, 1, RGROUP_DOUBLE, RGROUP_MAX));
     return most;
 }
 

@@ -7,10 +7,9 @@ static const char *const coll_kind_names[COLL_KINDS] = {
     "exscan",  "gather", "allgather", "scatter",   "alltoall"};
 
 static const char *const coll_algorithm_names[COLL_ALGORITHMS] = {
-    "dissemination", "exchange", "tree",         "chain", "scatter-ring",
-    "flat",          "shares",   "rabenseifner", "ring",  "bruck",
-    "pairwise",      "linear",   "halving",      "hosts", "host-shares",
-    "cast"};
+    "dissemination", "exchange",     "tree",        "chain", "scatter-ring", "flat",
+    "shares",        "rabenseifner", "ring",        "bruck", "pairwise",     "linear",
+    "halving",       "hosts",        "host-shares", "cast"};
 
 const char *coll_kind_name(enum coll_kind kind) { return coll_kind_names[kind]; }
 

@@ -89,10 +89,10 @@ enum coll_algorithm {
     COLL_RABENSEIFNER,  /* recursive halving, then doubling */
     COLL_RING,
     COLL_BRUCK,
-    COLL_PAIRWISE,   /* round i: to me + i, from me - i */
-    COLL_LINEAR,     /* all at once, or one member after the other */
-    COLL_HALVING,    /* recursive halving */
-    COLL_HOSTS,      /* on each host, between leaders, on each host */
+    COLL_PAIRWISE,    /* round i: to me + i, from me - i */
+    COLL_LINEAR,      /* all at once, or one member after the other */
+    COLL_HALVING,     /* recursive halving */
+    COLL_HOSTS,       /* on each host, between leaders, on each host */
     COLL_HOST_SHARES, /* SHARES on each host; each share between hosts by its own leader */
     COLL_CAST         /* radix: up a tree, then one message to all; by its name only */
 };

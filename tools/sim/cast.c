@@ -65,7 +65,8 @@ void sim_cast(struct sim *s, uint32_t number, uint64_t t)
         uint32_t receive = sim_find_receive(s, to, member, node->slot);
 
         if (receive != SIM_NONE && cast_is_remote(s, number, to) &&
-            events_add(&s->events, cast_arrival(s, receive, packets, start), SIM_LAND, receive, 0) != 0)
+            events_add(&s->events, cast_arrival(s, receive, packets, start), SIM_LAND, receive,
+                       0) != 0)
             sim_fail(s, -ENOMEM, "no memory for %u events", s->events.count);
     }
 }

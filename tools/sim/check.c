@@ -115,8 +115,7 @@ static bool check_member(const struct sim *s, const uint64_t *fold, uint64_t all
     case COLL_GATHER:
         return !root || check_blocks(s, member);
     case COLL_SCATTER:
-        return (root && r->in_place) ||
-               data_is(into, 0, own.bytes, data_value(r->root), own.at);
+        return (root && r->in_place) || data_is(into, 0, own.bytes, data_value(r->root), own.at);
     default:
         return check_blocks(s, member);
     }

@@ -11,8 +11,8 @@ struct options {
     enum coll_kind kind;
     int members, per_host, cores; /* cores 0: one for each member of a host */
     bool cyclic;                  /* members are on hosts in turn */
-    size_t bytes; /* lengths: of the longest block */
-    bool lengths; /* of blocks are drawn, from `least` bytes on */
+    size_t bytes;                 /* lengths: of the longest block */
+    bool lengths;                 /* of blocks are drawn, from `least` bytes on */
     size_t least;
     int root;
     enum coll_order order;

@@ -79,7 +79,8 @@ static void team_draw_lengths(struct team *t, size_t element)
             t->counts_in[i * n + j] = t->counts[j * n + i];
     t->sim.request_of = team_request_of;
     t->sim.argument = t;
-    t->request.counts = t->counts; /* of member 0, where they differ: the choice does not depend on them */
+    t->request.counts =
+        t->counts; /* of member 0, where they differ: the choice does not depend on them */
     t->request.counts_in = rows > 1 && !t->o->in_place ? t->counts_in : NULL;
 }
 

@@ -49,17 +49,17 @@ struct sim_options {
     uint64_t noise_period, noise_length; /* a core is lost for this length, once in this period */
     struct sim_kill kill[SIM_KILLS];     /* a member that does nothing from a time on */
     int kills;
-    int repeat; /* operations in a loop; 0: one. sim_request() only, and not in place */
-    int depth;  /* of these, how many are in flight on a host; 0: as many as messages let */
+    int repeat;         /* operations in a loop; 0: one. sim_request() only, and not in place */
+    int depth;          /* of these, how many are in flight on a host; 0: as many as messages let */
     uint64_t multicast; /* latency, ps; 0: there is no multicast */
-    uint64_t ask;       /* ps: after which a receiver asks for a packet that is missing; 0: SIM_ASK */
-    uint32_t loss;      /* receivers that lose a packet, of a million */
+    uint64_t ask;  /* ps: after which a receiver asks for a packet that is missing; 0: SIM_ASK */
+    uint32_t loss; /* receivers that lose a packet, of a million */
     /* The request of a member, where blocks have lengths of their own; NULL: that of all members. */
     struct coll_request (*request_of)(const void *argument, int member);
     const void *argument;
 };
-#define SIM_PACKET 1408       /* bytes of a packet of multicast */
-#define SIM_ASK 200000000     /* ps */
+#define SIM_PACKET 1408      /* bytes of a packet of multicast */
+#define SIM_ASK 200000000    /* ps */
 #define SIM_LOSS_MOST 500000 /* of a million */
 
 /* Where the time of the longest chain of operations goes. */
@@ -83,7 +83,7 @@ struct sim_result {
     uint64_t operations;      /* of all members */
     uint64_t messages[2];     /* on hosts; between hosts */
     uint64_t bytes[2];
-    uint64_t lost; /* packets of multicast, at a receiver */
+    uint64_t lost;                                /* packets of multicast, at a receiver */
     uint64_t interface_messages, interface_bytes; /* sent by the busiest host */
     uint64_t scratch;                             /* of the member with the most */
     uint32_t operations_most, slots_most;
