@@ -43,7 +43,7 @@ typedef struct rcoll_team_config {
     uint64_t
         heap_bytes; /* same; memory for messages of operations in flight, 64 KiB to 1 TiB; default RCOLL_HEAP, 1 MiB */
     uint64_t mem_bytes; /* same; memory for rcoll_alloc; default none */
-    uint32_t depth;     /* same; operations in flight, a power of two, 4 to 64; default 8 */
+    uint32_t depth;     /* same; operations in flight, a power of two, 4 to 64; default 64 */
     uint32_t flags;     /* RCOLL_THREADS, RCOLL_ASYNC */
     int timeout_ms;     /* deadline of calls, ms; R_FOREVER, R_AT_ONCE; default: RPIPE_TIMEOUT_MS */
     uint32_t zero;      /* 0 */

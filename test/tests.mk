@@ -46,9 +46,10 @@ test_names_LDADD = $(public) $(RDMACM_LIBS)
 dist_check_SCRIPTS += $(whole_scripts) test/run-mpi
 
 # what test/instructions runs
-check_PROGRAMS += test/instruction_calls test/instruction_pairs
+check_PROGRAMS += test/instruction_calls test/instruction_pairs test/instruction_plans
 test_instruction_calls_LDADD = $(public)
 test_instruction_pairs_LDADD = $(public)
+test_instruction_plans_LDADD = $(public)
 
 # It has libraries linked anew where the others load them from, so it comes last, and alone.
 last_test = test/install

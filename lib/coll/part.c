@@ -86,28 +86,29 @@ void part_exchange(const struct coll_build *b, const struct group *group, uint32
                    struct coll_value *v)
 {
     struct group_pairs pairs = group_pairs(group);
-    uint32_t answer = slot + 1 + (uint32_t)pairs.rounds;
+    /* rounds come first: the lowest slots of a board have most cells */
+    uint32_t extras = slot + (uint32_t)pairs.rounds, answer = extras + 1;
 
     if (group->me < 0)
         return;
     if (pairs.extra) {
         int view = graph_recv(b->g, pairs.partner, answer, v->bytes);
 
-        value_send(b, v, pairs.partner, slot);
+        value_send(b, v, pairs.partner, extras);
         graph_after(b->g, view, v->last); /* in place, what is sent is where the result goes */
         v->last = view;
         v->at = graph_at(view, 0);
         return;
     }
     if (pairs.partner >= 0)
-        value_fold(b, v, graph_at(graph_recv(b->g, pairs.partner, slot, v->bytes), 0), false);
+        value_fold(b, v, graph_at(graph_recv(b->g, pairs.partner, extras, v->bytes), 0), false);
     for (int d = 0; d < pairs.rounds; d++) {
         int other = pairs.even.me ^ (1 << d), rank = group_rank(&pairs.even, other);
 
-        slot++;
         value_send(b, v, rank, slot);
         value_fold(b, v, graph_at(graph_recv(b->g, rank, slot, v->bytes), 0),
                    other < pairs.even.me);
+        slot++;
     }
     if (pairs.partner >= 0)
         value_send(b, v, pairs.partner, answer);

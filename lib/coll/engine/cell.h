@@ -3,7 +3,8 @@
  * cell.h: what is in the memory that a member shows to its host (doc/collectives.md "The board").
  *
  *     head    768 bytes: what the member is, `done`, and which operations it has begun
- *     cells   one line for each slot of each of `depth` operations: cell[slot][number mod depth], since most operations have few slots
+ *     cells   lines for messages: slot 0, the only one of most operations, has one for each of `depth` operations, the others for each of
+ *             CELL_DEPTH: those of one slot follow each other, cell[slot][number mod its depth]
  *     heap    messages of more than CELL_BYTES, a ring in the order of operations
  *     mem     memory of rcoll_alloc
  *     agree   what this member contributes to agreements, and its estimates of them
@@ -13,7 +14,7 @@
  * 1. A cell has the number of an operation once its message is there (release, acquire); a message in the heap may grow after that:
  *    `ready` bytes of it are there (release, acquire).
  * 2. A cell, and the heap that it refers to, is written again only when `done` of every mate, which is a member of the same host, is
- *    beyond the number that it has. So what a member has received is as it was until it ends the operation, or releases its views.
+ *    beyond the number that it has, which is cell_depth() before the new one. So what a member has received is as it was until it ends the operation, or releases its views.
  * 3. `done` never decreases.
  * 4. started[k mod 64] has the low 32 bits of k, and the check of operation k, from the moment at which k begins until k + 64 does.
  */
@@ -30,6 +31,7 @@
 
 #define CELL_BYTES 48 /* of a message in its cell */
 #define CELL_SLOTS 64
+#define CELL_DEPTH 8 /* of slots other than 0, at most */
 
 struct cell {
     _Atomic uint64_t
@@ -46,10 +48,22 @@ struct cell {
 };
 static_assert(sizeof(struct cell) == CACHE_LINE, "a cell is a line");
 
-/* depth is a power of two */
+/* How many operations have a cell for the slot, of a team of this depth: powers of two. */
+static inline uint32_t cell_depth(uint32_t depth, uint32_t slot)
+{
+    return slot > 0 && depth > CELL_DEPTH ? CELL_DEPTH : depth;
+}
+
 static inline size_t cell_index(uint32_t depth, uint64_t number, uint32_t slot)
 {
-    return (size_t)slot * depth + (number & (depth - 1));
+    uint32_t own = cell_depth(depth, slot);
+
+    return (slot > 0 ? depth + (size_t)(slot - 1) * own : 0) + (number & (own - 1));
+}
+
+static inline size_t cell_count(uint32_t depth)
+{
+    return depth + (size_t)(CELL_SLOTS - 1) * cell_depth(depth, 1);
 }
 
 #define HEAD_MAGIC UINT64_C(0x31306c6c6f637200) /* "rcoll01" */
@@ -96,9 +110,7 @@ static inline size_t agree_bytes(int members)
 
 static inline size_t board_heap_at(uint32_t depth)
 {
-    size_t at = sizeof(struct head) + (size_t)depth * CELL_SLOTS * sizeof(struct cell);
-
-    return board_round(at);
+    return board_round(sizeof(struct head) + cell_count(depth) * sizeof(struct cell));
 }
 
 #endif

@@ -146,7 +146,7 @@ static int engine_pass(struct rteam *t, struct rplan *plan, bool *did)
             continue;
         rc = step_try(t, plan, o->next);
         if (rc == STEP_WAITS) {
-            rc = engine_pass_others(t, plan, did);
+            rc = t->crowded && o->program->in_order ? 0 : engine_pass_others(t, plan, did);
             return rc < 0 ? rc : STEP_WAITS;
         }
         if (rc < 0)

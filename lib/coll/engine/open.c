@@ -29,7 +29,7 @@
 
 #define TEAM_HEAP_LEAST 65536
 #define TEAM_HEAP_MOST (UINT64_C(1) << 40)
-#define TEAM_DEPTH 8
+#define TEAM_DEPTH 64
 #define TEAM_MOST 65536
 #define TEAM_CONTEXT_END (UINT64_C(1) << 61)
 

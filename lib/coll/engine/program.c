@@ -29,6 +29,15 @@ static bool compile_leaves_out(const struct compiler *c, uint32_t i)
            (node->from >= 0 || node->from == GRAPH_FROM) && c->g->first[i] == c->g->first[i + 1];
 }
 
+/* A node that joins others, and that none waits for: an operation is over when all of its steps are. */
+static bool compile_is_end(const struct compiler *c, uint32_t i)
+{
+    const struct graph_node *node = &c->g->nodes[i];
+
+    return node->kind == GRAPH_CALL && c->g->calls[node->peer].function == NULL &&
+           c->g->first[i] == c->g->first[i + 1];
+}
+
 static bool compile_is_here(const struct compiler *c, int member)
 {
     return c->shape->host[member] == c->shape->host[c->g->me];
@@ -60,7 +69,8 @@ static int compile_count(struct compiler *c, struct error *err)
         const struct graph_node *node = &g->nodes[i];
 
         c->first[i] = steps;
-        c->count[i] = node->kind == GRAPH_SEND ? compile_sends(c, node) : !compile_leaves_out(c, i);
+        c->count[i] = node->kind == GRAPH_SEND ? compile_sends(c, node)
+                                               : !compile_leaves_out(c, i) && !compile_is_end(c, i);
         steps += c->count[i];
         if (node->kind == GRAPH_RECV)
             c->view[i] = BASE_VIEWS + views++;
@@ -154,6 +164,8 @@ static void compile_work(struct compiler *c, uint32_t i)
     const struct graph_node *node = &c->g->nodes[i];
     struct step *s = &c->p->steps[c->first[i]];
 
+    if (compile_is_end(c, i))
+        return;
     if (compile_leaves_out(c, i)) {
         c->p->views[c->p->nleft++] = (struct program_view){.into_at = node->into_at,
                                                            .from_at = node->from_at,
@@ -242,6 +254,34 @@ static int compile_nodes(struct compiler *c, struct error *err)
     return 0;
 }
 
+/*
+ * Messages fit into cells, all are on this host, and each SEND follows all RECVs before it, directly or not. Then a member that
+ * shares its processor does not poll behind a RECV that waits: each other line is polled once, when its turn comes.
+ */
+static bool program_is_in_order(const struct program *p)
+{
+    uint64_t follows[64] = {0}, received = 0;
+
+    for (uint32_t i = 0; i < p->count; i++) {
+        const struct step *s = &p->steps[i];
+
+        if (i >= 64 || s->bytes > CELL_BYTES ||
+            (s->kind != STEP_SEND && s->kind != STEP_RECV && s->kind != STEP_FOLD &&
+             s->kind != STEP_COPY))
+            return false;
+        for (uint32_t k = 0; k < s->nbefore; k++) {
+            uint32_t before = p->before[s->first_before + k];
+
+            follows[i] |= follows[before] | UINT64_C(1) << before;
+        }
+        if (s->kind == STEP_SEND && (received & ~follows[i]) != 0)
+            return false;
+        if (s->kind == STEP_RECV)
+            received |= UINT64_C(1) << i;
+    }
+    return true;
+}
+
 static int program_compare_views(const void *a, const void *b)
 {
     const struct program_view *x = a, *y = b;
@@ -274,6 +314,7 @@ int program_compile(struct program *p, const struct graph *g, const struct shape
             p->steps[i].slot >= CELL_SLOTS)
             rc = error_set(err, -ENOTSUP, "slot %u is used within a host, which has %d slots",
                            p->steps[i].slot, CELL_SLOTS);
+    p->in_order = rc == 0 && program_is_in_order(p);
     if (rc != 0)
         program_free(p);
     else if (p->nleft > 1)

@@ -22,13 +22,15 @@ static uint32_t step_check(const struct operation *o, size_t bytes)
 
 /* ---- SEND ---- */
 
-/* Whether a cell of operation k may be written (invariant 2 of cell.h). */
-static inline bool step_may_write(struct rteam *t, uint64_t k)
+/* Whether the cell of operation k and a slot may be written (invariant 2 of cell.h). */
+static inline bool step_may_write(struct rteam *t, uint64_t k, uint32_t slot)
 {
-    if (LIKELY(t->floor + t->depth > k))
+    uint32_t depth = cell_depth(t->depth, slot);
+
+    if (LIKELY(t->floor + depth > k))
         return true;
     team_refresh_floor(t);
-    return t->floor + t->depth > k;
+    return t->floor + depth > k;
 }
 
 static void step_publish(const struct rteam *t, const struct operation *o, struct cell *cell,
@@ -43,8 +45,9 @@ static void step_publish(const struct rteam *t, const struct operation *o, struc
 }
 
 /* Copies what is there, COLL_CHUNK bytes at a time; the first ones publish the cell. */
-static int step_copy_into_heap(const struct rteam *t, struct operation *o, const struct step *s,
-                               uint32_t i, struct cell *cell)
+static __attribute__((noinline)) int step_copy_into_heap(const struct rteam *t, struct operation *o,
+                                                         const struct step *s, uint32_t i,
+                                                         struct cell *cell)
 {
     size_t have = operation_available(o, s->from, s->from_at, s->bytes), at = o->progress[i];
     char *to = t->heap + o->heap_at + s->into_at;
@@ -70,12 +73,14 @@ static int step_copy_into_heap(const struct rteam *t, struct operation *o, const
     return at == s->bytes ? STEP_DONE : STEP_WAITS;
 }
 
-static int step_send(struct rteam *t, struct operation *o, const struct step *s, uint32_t i)
+/* Not in step_try, so that a kind of step saves the registers that it needs itself, and no others. */
+static __attribute__((noinline)) int step_send(struct rteam *t, struct operation *o,
+                                               const struct step *s, uint32_t i)
 {
     struct cell *cell = step_cell(t->cells, t, o->number, s->slot);
     const char *from = s->bytes > 0 ? o->base[s->from] + s->from_at : NULL;
 
-    if (UNLIKELY(!step_may_write(t, o->number)))
+    if (UNLIKELY(!step_may_write(t, o->number, s->slot)))
         return STEP_WAITS;
     if (LIKELY(s->bytes <= CELL_BYTES)) {
         if (s->bytes > 0) {
@@ -104,22 +109,13 @@ static const struct cell *step_cell_of(const struct rteam *t, uint64_t number, c
     return &((const struct cell *)(const void *)cells)[cell_index(t->depth, number, s->slot)];
 }
 
-static int step_recv(struct rteam *t, struct operation *o, const struct step *s)
+/* A message that is in the heap of its sender. */
+static __attribute__((noinline)) int step_recv_from_heap(struct rteam *t, struct operation *o,
+                                                         const struct step *s,
+                                                         const struct cell *cell)
 {
-    const struct cell *cell = step_cell_of(t, o->number, s);
-    uint64_t at;
+    uint64_t at = operation_load_once(&cell->message.at);
 
-    /* acquire: pairs with the release of step_publish */
-    if (atomic_load_explicit(&cell->number, memory_order_acquire) != o->number)
-        return STEP_WAITS;
-    if (UNLIKELY(cell->check != step_check(o, s->bytes)))
-        return team_fail_other(t, o, s->peer);
-    if (s->bytes <= CELL_BYTES) {
-        o->base[s->into] = (const char *)cell->data;
-        o->ready[s->into] = NULL;
-        return STEP_DONE;
-    }
-    at = operation_load_once(&cell->message.at);
     if (UNLIKELY(at < board_heap_at(t->depth) || at > t->board_bytes ||
                  s->bytes > t->board_bytes - at))
         return team_fail(
@@ -136,9 +132,28 @@ static int step_recv(struct rteam *t, struct operation *o, const struct step *s)
     return STEP_DONE;
 }
 
+static __attribute__((noinline)) int step_recv(struct rteam *t, struct operation *o,
+                                               const struct step *s)
+{
+    const struct cell *cell = step_cell_of(t, o->number, s);
+
+    /* acquire: pairs with the release of step_publish */
+    if (atomic_load_explicit(&cell->number, memory_order_acquire) != o->number)
+        return STEP_WAITS;
+    if (UNLIKELY(cell->check != step_check(o, s->bytes)))
+        return team_fail_other(t, o, s->peer);
+    if (s->bytes <= CELL_BYTES) {
+        o->base[s->into] = (const char *)cell->data;
+        o->ready[s->into] = NULL;
+        return STEP_DONE;
+    }
+    return step_recv_from_heap(t, o, s, cell);
+}
+
 /* ---- local steps ---- */
 
-static int step_copy(struct operation *o, const struct step *s, uint32_t i)
+static __attribute__((noinline)) int step_copy(struct operation *o, const struct step *s,
+                                               uint32_t i)
 {
     size_t have = operation_available(o, s->from, s->from_at, s->bytes), at = o->progress[i];
 
@@ -149,7 +164,8 @@ static int step_copy(struct operation *o, const struct step *s, uint32_t i)
     return have == s->bytes ? STEP_DONE : STEP_WAITS;
 }
 
-static int step_fold(struct rplan *plan, struct operation *o, const struct step *s, uint32_t i)
+static __attribute__((noinline)) int step_fold(struct rplan *plan, struct operation *o,
+                                               const struct step *s, uint32_t i)
 {
     const struct coll_operator *operator= & plan->operators[s->op];
     size_t have = operation_available(o, s->from, s->from_at, s->bytes), at = o->progress[i];
@@ -163,7 +179,8 @@ static int step_fold(struct rplan *plan, struct operation *o, const struct step 
     return have == s->bytes ? STEP_DONE : STEP_WAITS;
 }
 
-static int step_call(struct rteam *t, struct rplan *plan, const struct step *s)
+static __attribute__((noinline)) int step_call(struct rteam *t, struct rplan *plan,
+                                               const struct step *s)
 {
     const struct graph_call *call = &plan->op.program->calls[s->peer];
     int rc = call->function != NULL ? call->function(call->argument) : 0;

@@ -11,7 +11,7 @@
  *     number  of the next operation
  *     done    the oldest operation that is not over, or whose views are held: what this member publishes
  *     history a hash of the checks of all operations that have been started: with it the check of an operation is that of all before it
- *     floor   the least `done` of the mates that has been seen: a cell of operation k may be written when floor > k - depth
+ *     floor   the least `done` of the mates that has been seen: a cell of operation k may be written when floor > k - cell_depth()
  */
 #ifndef COLL_ENGINE_TEAM_H
 #define COLL_ENGINE_TEAM_H
