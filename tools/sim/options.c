@@ -54,8 +54,8 @@ static const struct argp_option option_list[] = {
     {"skew", OPTION_SKEW, "US", 0, "Members begin at a random time up to this", 3},
     {"kill", OPTION_KILL, "MEMBER@US", 0, "The member does nothing from this time on", 3},
     {"repeat", OPTION_REPEAT, "N", 0, "Operations in a loop (1); times are of one of them", 3},
-    {"depth", OPTION_DEPTH, "N", 0, "Of these, how many are in flight on a host (8); 0: any number",
-     3},
+    {"depth", OPTION_DEPTH, "N", 0,
+     "Of these, how many are in flight on a host (64); 0: any number", 3},
     {"multicast", OPTION_MULTICAST, "US", 0,
      "A message of the root to all other hosts is one multicast of this latency", 3},
     {"loss", OPTION_LOSS, "PERCENT", 0, "Packets of multicast that a receiver loses (0)", 3},
@@ -205,7 +205,7 @@ static void option_set_print(struct argp_state *state, struct options *o, int ke
 }
 
 #define OPTION_REPEATS_MOST 1000
-#define OPTION_DEPTH_HERE 8 /* of a team, unless its configuration has another one */
+#define OPTION_DEPTH_HERE 64 /* of a team, unless its configuration has another one */
 
 static void option_set_sim(struct argp_state *state, struct options *o, int key, char *text)
 {

@@ -80,6 +80,7 @@ struct sim {
     struct sim_host *host;
     struct events events;
     struct data buffer;             /* of what is moved */
+    uint32_t slots;                 /* of one operation of a loop */
     uint32_t depth;                 /* operations of a loop in flight on a host; 0: no limit */
     uint32_t *over;                 /* of each host and operation: members that are over with it */
     size_t *block_at, *block_in_at; /* in elements: offsets of counts, see blocks.c */

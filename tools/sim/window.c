@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * window.c: how many operations of a loop are in flight on a host: see sim.h. Member i executes a SEND of operation k to its host when
- * all members of the host are over with operation k - depth, as the floor of a team's board has it (doc/boards.md); it reads that from
- * their boards when the least that it knows of them is not enough.
+ * all members of the host are over with operation k - depth, as the floor of a team's board has it (doc/boards.md): `depth` of slot 0, 8 of
+ * others. It reads that from their boards when the least that it has read is not enough.
  *
  * The graph of a loop (repeat.c) has as many nodes for each operation, the last of which joins it.
  */
@@ -34,21 +34,35 @@ static bool window_synchronizes(const struct coll_request *r)
            r->kind == COLL_ALLTOALL;
 }
 
+#define WINDOW_DEPTH 8 /* CELL_DEPTH of the engine */
+
+/* The slots of a loop are those of one operation, again for each. */
+static uint32_t window_depth(const struct sim *s, const struct sim_member *m, uint32_t node)
+{
+    uint32_t slots = s->slots, slot = m->g->nodes[node].slot % (slots > 0 ? slots : 1);
+
+    return slot > 0 && s->depth > WINDOW_DEPTH ? WINDOW_DEPTH : s->depth;
+}
+
 int sim_window_open(struct sim *s)
 {
-    uint32_t depth = (uint32_t)s->options->depth;
+    uint32_t depth = (uint32_t)s->options->depth, slots = 0;
 
-    if (s->options->repeat < 2 || depth == 0 || depth >= (uint32_t)s->options->repeat)
+    if (s->options->repeat < 2 || depth == 0)
         return 0;
     s->over = calloc((size_t)s->shape->hosts * (size_t)s->options->repeat, sizeof(*s->over));
     if (s->over == NULL)
         return sim_fail(s, -ENOMEM, "no memory for %d operations of each host", s->options->repeat);
     s->depth = depth;
+    for (int i = 0; i < s->shape->size; i++)
+        slots = s->member[i].g->slots > slots ? s->member[i].g->slots : slots;
+    s->slots = slots / (uint32_t)s->options->repeat + (slots % (uint32_t)s->options->repeat != 0);
     for (int i = 0; i < s->shape->size; i++) {
         const struct sim_member *m = &s->member[i];
 
-        for (uint32_t node = depth * window_per(s, m); node < m->g->count; node++)
-            if (window_is_local_send(s, i, node))
+        for (uint32_t node = 0; node < m->g->count; node++)
+            if (window_is_local_send(s, i, node) &&
+                node / window_per(s, m) >= window_depth(s, m, node))
                 s->operation[m->base + node].waits++;
     }
     return 0;
@@ -60,15 +74,15 @@ static void window_move(struct sim *s, int host, uint32_t k, uint64_t t, uint32_
     uint64_t line = s->model->line;
 
     s->host[host].over = k + 1;
-    if (k + s->depth >= (uint32_t)s->options->repeat)
-        return;
     for (int i = s->shape->first[host]; i < s->shape->first[host + 1]; i++) {
         int member = s->shape->members[i];
         const struct sim_member *m = &s->member[member];
-        uint32_t per = window_per(s, m), first = (k + s->depth) * per;
+        uint32_t per = window_per(s, m), least = s->depth < WINDOW_DEPTH ? s->depth : WINDOW_DEPTH;
 
-        for (uint32_t node = first; node < first + per; node++)
+        for (uint32_t node = (k + least) * per;
+             node < (k + s->depth + 1) * per && node < m->g->count; node++)
             if (window_is_local_send(s, member, node) &&
+                node / per == k + window_depth(s, m, node) &&
                 events_add(&s->events, t + line, SIM_CREDIT, m->base + node, cause) != 0)
                 sim_fail(s, -ENOMEM, "no memory for %u events", s->events.count);
     }
@@ -101,7 +115,7 @@ uint64_t sim_window_cost(struct sim *s, uint32_t number)
     if (s->depth == 0 || window_synchronizes(s->request))
         return 0;
     k = (number - m->base) / window_per(s, m);
-    if (m->floor + s->depth > k)
+    if (m->floor + window_depth(s, m, number - m->base) > k)
         return 0;
     m->floor = s->host[host].over;
     return s->model->line + (mates - 1) * s->model->more;

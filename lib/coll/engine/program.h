@@ -56,7 +56,8 @@ struct program {
     size_t heap;                /* bytes of the messages that are copied into the heap */
     size_t shared;  /* of these, the last ones: not copied where FROM is memory of rcoll_alloc */
     bool has_pipes; /* sends or receives by pipes */
-    bool in_order;  /* what can be done behind a RECV that waits is little, and no member waits for it */
+    bool
+        in_order; /* what can be done behind a RECV that waits is short, and for this member alone */
     struct program_view *views; /* in the order of INTO */
     uint32_t nleft;             /* of them */
 };
