@@ -324,6 +324,22 @@ static void a_loop_is_limited_by_the_operations_in_flight(void **state)
     shape_free(&shape);
 }
 
+/* The root is ahead; a receiver misses the line of each message, for half of L, and copies it. */
+static void messages_that_wait_for_their_receiver_are_missed(void **state)
+{
+    struct sim_options options = sim_defaults();
+    uint64_t each = 8000 + 35000 + 8000;
+    struct sim_result r;
+    struct shape shape;
+
+    (void)state;
+    options.repeat = 100;
+    sim_shape(&shape, 1, 2, 2);
+    r = sim_time(COLL_BCAST, "flat", 8, &shape, &options);
+    assert_true(r.time > 99 * each && r.time < 101 * each + 200000);
+    shape_free(&shape);
+}
+
 static struct coll_request sim_request_of_blocks(const void *argument, int member)
 {
     (void)member;
@@ -512,6 +528,7 @@ int main(void)
         cmocka_unit_test(times_are_those_of_the_rules),
         cmocka_unit_test(a_multicast_takes_as_long_to_one_host_as_to_many),
         cmocka_unit_test(a_loop_is_limited_by_the_operations_in_flight),
+        cmocka_unit_test(messages_that_wait_for_their_receiver_are_missed),
         cmocka_unit_test(blocks_may_have_lengths_of_their_own),
         cmocka_unit_test(yields_take_the_time_of_all_members_of_a_core),
         cmocka_unit_test(an_interface_is_shared_by_the_members_of_its_host),

@@ -210,6 +210,24 @@ static bool execute_is_local(const struct sim *s, uint32_t receive)
     return execute_host_of(s, receive) == execute_host_of(s, s->operation[receive].from);
 }
 
+/*
+ * A line that was there before is missed when it is read: half of the time of a line that is awaited, in which its writer misses it too.
+ * Misses of RECVs that follow each other overlap.
+ */
+static uint64_t execute_line(const struct sim *s, const struct sim_core *core, uint32_t number,
+                             uint64_t t)
+{
+    const struct sim_operation *operation = &s->operation[number];
+    uint64_t miss = s->model->line / 2;
+    uint32_t last = core->last;
+
+    if (operation->arrived == t || miss < s->model->more ||
+        (last != SIM_NONE && s->operation[last].member == operation->member &&
+         s->operation[last].end == t && sim_node(s, last)->kind == GRAPH_RECV))
+        return s->model->more;
+    return miss;
+}
+
 uint64_t sim_execute(struct sim *s, uint32_t number, uint64_t t)
 {
     const struct graph_node *node = sim_node(s, number);
@@ -222,8 +240,8 @@ uint64_t sim_execute(struct sim *s, uint32_t number, uint64_t t)
         execute_data(s, number);
         return execute_send(s, number, t);
     case GRAPH_RECV:
-        return execute_compute(s, core, t,
-                               m->step + (execute_is_local(s, number) ? m->more : m->overhead));
+        cost = execute_is_local(s, number) ? execute_line(s, core, number, t) : m->overhead;
+        return execute_compute(s, core, t, m->step + cost);
     case GRAPH_FOLD:
     case GRAPH_COPY:
         execute_data(s, number);

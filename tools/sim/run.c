@@ -204,6 +204,7 @@ static void run_events(struct sim *s)
             sim_land(s, e.at, e.time);
             break;
         case SIM_ARRIVE:
+            s->operation[e.at].arrived = e.time;
             sim_release(s, e.at, e.time, s->operation[e.at].from);
             break;
         case SIM_CAST:
