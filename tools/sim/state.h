@@ -14,7 +14,7 @@
 struct sim_operation {
     uint64_t ready; /* when all that it waits for was over */
     uint64_t start, end;
-    uint64_t arrived; /* RECV: when its message was there */
+    uint64_t arrived;   /* RECV: when its message was there */
     uint64_t announced; /* RECV: when a long message was announced; SIM_NEVER: not yet */
     uint64_t
         complete;     /* SEND on a host: when all of the message is there; it is read as it grows */
