@@ -430,7 +430,13 @@ typedef struct rboard_config {
         context; /* which of the boards of these ranks, below 2^61 or from rcontext; the same at all members */
     uint64_t bytes; /* of the memory of each member; the same at all members; default 4096 */
     int timeout_ms; /* deadline of rboard_wait, as in rpipe_config_t */
+    uint32_t flags; /* RBOARD_GO_ON */
+    const uint64_t *
+        each; /* bytes of the memory of each of the n members, the same at all; NULL: all have `bytes` */
 } rboard_config_t;
+
+#define RBOARD_GO_ON                                                                               \
+    1u /* flags: the loss of a member does not end the waits of the others; see rboard_state */
 
 /* A word of 32 bits, aligned, in the memory of any member, and the value that the caller has loaded from it. */
 typedef struct rboard_word {
@@ -456,11 +462,17 @@ int rboard_host(rboard_t board, int member);
 /* After a store to a word of the own memory: wakes the members that sleep on it. */
 void rboard_wake(rboard_t board, const void *word);
 
+/* The same for a word on which one member of this host alone sleeps. */
+void rboard_wake_one(rboard_t board, const void *word, int member);
+
 /* Sleeps until one of n words, 1 to 64, has another value than seen. timeout_ms: ms, or R_FOREVER. */
 int rboard_sleep(rboard_t board, const rboard_word_t *words, int n, int timeout_ms);
 
 /* 0, or the code of the loss of a member of any host, which stays. member may be NULL. */
 int rboard_lost(rboard_t board, int *member);
+
+/* 0: nothing is wrong with this member; R_PENDING: not mapped yet; -ECONNRESET: dead; -EPIPE: left; another code: its failure. */
+int rboard_state(rboard_t board, int member);
 
 /* Reports a failure of this member, -1 to -4095, to all members: rboard_lost returns it there, and waits end. */
 int rboard_fail(rboard_t board, int code);

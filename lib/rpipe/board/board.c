@@ -9,11 +9,13 @@
 #include "sync/wait.h"
 #include "util/fork_fds.h"
 #include "util/hash.h"
+#include "util/map.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 pthread_mutex_t boards_lock = PTHREAD_MUTEX_INITIALIZER;
 struct link boards_all; /* open boards */
@@ -71,6 +73,27 @@ bool board_set_lost(struct rboard *b, int code, int member)
     return true;
 }
 
+void board_set_state(struct rboard *b, int member, int code)
+{
+    struct board_member *m = &b->member[member];
+
+    if (atomic_load_explicit(&m->code, memory_order_relaxed) != 0)
+        return;
+    /* release: pairs with the acquire in rboard_state: what the member has stored before is visible */
+    atomic_store_explicit(&m->code, code, memory_order_release);
+    board_wake_own(b);
+}
+
+size_t board_line(const struct rboard *b, int member)
+{
+    return map_round_up((size_t)b->member[member].bytes, CACHE_LINE);
+}
+
+size_t board_segment_bytes(const struct rboard *b, int member)
+{
+    return map_round_up(board_line(b, member) + CACHE_LINE, (size_t)sysconf(_SC_PAGESIZE));
+}
+
 /* With membarrier at all of them the fence of rboard_wake is that of the sleeper. */
 static bool board_needs_fences(const struct rboard *b)
 {
@@ -106,6 +129,7 @@ void board_refuse(struct rboard *b, int member, int code, const char *format, ..
         b->refused = code;
     }
     board_arrived(b, member);
+    board_set_state(b, member, code);
     board_wake_own(b);
 }
 

@@ -32,6 +32,8 @@ struct board_member {
     bool here;     /* a member of this host; this member itself is one */
     bool awaited;  /* here: neither its memory nor the message that it will not come has arrived */
     bool answered; /* its OPEN has been answered */
+    uint64_t bytes; /* of its memory, as configured */
+    _Atomic int code;        /* rboard_state: why it takes no part any more; 0: it does */
     const void *_Atomic mem; /* NULL: not mapped, or the member has died */
     struct segment segment;  /* stays mapped until rboard_close */
 };
@@ -58,7 +60,7 @@ struct rboard {
     struct board_member *member;
     uint32_t hosts;
     uint32_t awaited; /* members of this host whose memory is awaited */
-    uint64_t bytes;   /* as configured */
+    bool goes_on;     /* RBOARD_GO_ON */
     int timeout_ms;
     struct segment segment; /* own memory */
     int fd;                 /* of it, until each member of the host has it; or -1 */
@@ -83,6 +85,11 @@ void boards_forget_names(void);
 void board_wake_own(struct rboard *b);
 /* Stores the loss, unless there is one. True: it is new. */
 bool board_set_lost(struct rboard *b, int code, int member);
+/* Stores why this member takes no part any more, unless that is known; ends sleeps. */
+void board_set_state(struct rboard *b, int member, int code);
+/* Size of the segment of a member: its memory, and behind it the line with `sleepers`, which begins at board_line. */
+size_t board_line(const struct rboard *b, int member);
+size_t board_segment_bytes(const struct rboard *b, int member);
 /* The memory of this member will not come. */
 void board_refuse(struct rboard *b, int member, int code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -40,6 +40,21 @@ int rboard_lost(rboard_t board, int *member)
     return board != NULL ? board_lost_code(board, member) : -EINVAL;
 }
 
+int rboard_state(rboard_t board, int member)
+{
+    const struct board_member *m;
+    int code;
+
+    if (board == NULL || member < 0 || member >= board->n)
+        return -EINVAL;
+    m = &board->member[member];
+    /* acquire: pairs with the release in board_set_state */
+    code = atomic_load_explicit(&m->code, memory_order_acquire);
+    if (code != 0 || !m->here)
+        return code;
+    return atomic_load_explicit(&m->mem, memory_order_acquire) != NULL ? 0 : R_PENDING;
+}
+
 int rboard_fail(rboard_t board, int code)
 {
     struct call call;
@@ -64,12 +79,12 @@ int rboard_fail(rboard_t board, int code)
 static int board_wait_attempt(void *of)
 {
     struct rboard *b = of;
-    int rc = calls_ended() ? job_check() : board_lost_error(b);
+    int rc = calls_ended() ? job_check() : b->goes_on ? 0 : board_lost_error(b);
 
     if (rc != 0)
         return rc;
     pthread_mutex_lock(&boards_lock);
-    if (b->refused != 0)
+    if (b->refused != 0 && !b->goes_on)
         rc = call_error(NULL, b->refused, "%s", b->refused_reason.text);
     else if (b->awaited > 0)
         rc = R_PENDING;

@@ -36,7 +36,7 @@ int board_send_open(struct rboard *b, int member, bool request)
     struct board_message m = board_message_of(b, BOARD_OPEN);
 
     m.flags = request ? BOARD_ANSWER : 0;
-    m.board_bytes = b->bytes;
+    m.board_bytes = b->member[b->me].bytes;
     return control_post(b->member[member].rank, MESSAGE_BOARD, &m, sizeof(m), &b->fd, 1);
 }
 
@@ -73,28 +73,28 @@ static void board_send_closed(int to, const struct board_message *open)
 
 /* 0, or -errno and an error message. Besides the seals that segment_map() requires: no process but the owner, by the
  * mapping that it has, can write or punch holes. */
-static int board_map(struct rboard *b, struct board_member *member, const struct board_message *m,
-                     int fd, struct error *err)
+static int board_map(struct rboard *b, int sender, const struct board_message *m, int fd,
+                     struct error *err)
 {
+    struct board_member *member = &b->member[sender];
     const int seals = fd >= 0 ? fcntl(fd, F_GET_SEALS) : 0;
 
-    if (m->board_bytes != b->bytes)
+    if (m->board_bytes != member->bytes)
         return error_set(err, -EPROTO, "bytes is %llu here and %llu there; all members must agree",
-                         (unsigned long long)b->bytes, (unsigned long long)m->board_bytes);
+                         (unsigned long long)member->bytes, (unsigned long long)m->board_bytes);
     if (fd < 0)
         return error_set(err, -EMFILE,
                          "there was no file descriptor left to receive it (see ulimit -n)");
     if (seals < 0 || (seals & F_SEAL_FUTURE_WRITE) == 0)
         return error_set(err, -EPROTO, "it is not memory with F_SEAL_FUTURE_WRITE (seals %#x)",
                          (unsigned)seals);
-    return segment_map(fd, b->segment.bytes, false, &member->segment, err);
+    return segment_map(fd, board_segment_bytes(b, sender), false, &member->segment, err);
 }
 
-static const _Atomic uint32_t *board_sleepers_in(const struct rboard *b, const struct segment *s)
+static const _Atomic uint32_t *board_sleepers_in(const struct rboard *b, int member)
 {
-    return (const _Atomic uint32_t *)(const void *)((const char *)s->base +
-                                                    ((const char *)(const void *)b->own_sleepers -
-                                                     (const char *)b->segment.base));
+    return (const _Atomic uint32_t *)(const void *)((const char *)b->member[member].segment.base +
+                                                    board_line(b, member));
 }
 
 static void board_on_open(struct rboard *b, int sender, const struct board_message *m, int fd)
@@ -117,7 +117,7 @@ static void board_on_open(struct rboard *b, int sender, const struct board_messa
     if (!member->awaited)
         return;
     RPIPE_FAILPOINT("board: memory received");
-    rc = board_map(b, member, m, fd, &err);
+    rc = board_map(b, sender, m, fd, &err);
     RPIPE_FAILPOINT("board: memory mapped");
     if (rc != 0) {
         board_refuse(b, sender, rc, "the memory of member %d, rank %d, cannot be mapped: %s",
@@ -125,10 +125,23 @@ static void board_on_open(struct rboard *b, int sender, const struct board_messa
         return;
     }
     /* release: pairs with the acquire in rboard_mem_of and rboard_wake: the pages are mapped */
-    atomic_store_explicit(&b->sleepers[member->mate], board_sleepers_in(b, &member->segment),
+    atomic_store_explicit(&b->sleepers[member->mate], board_sleepers_in(b, sender),
                           memory_order_release);
     atomic_store_explicit(&member->mem, member->segment.base, memory_order_release);
     board_arrived(b, sender);
+}
+
+/* A member of another host is reported by itself, by its host, or by this one; the members of this host are watched here. */
+static void board_on_lost(struct rboard *b, int sender, const struct board_message *m)
+{
+    const struct board_member *lost, *from = &b->member[sender];
+
+    if (m->lost >= (uint32_t)b->n || m->code >= 0 || m->code <= -4096)
+        return;
+    lost = &b->member[m->lost];
+    if ((int)m->lost == sender || (!lost->here && (from->here || from->host == lost->host)))
+        board_set_state(b, (int)m->lost, m->code);
+    (void)board_set_lost(b, m->code, (int)m->lost);
 }
 
 /* Another member; -1: the rank is none. */
@@ -161,8 +174,7 @@ static void board_on_message(struct rboard *b, int from, const struct board_mess
                          from);
         break;
     case BOARD_LOST:
-        if (m->lost < (uint32_t)b->n && m->code < 0 && m->code > -4096)
-            (void)board_set_lost(b, m->code, (int)m->lost);
+        board_on_lost(b, sender, m);
         break;
     default:
         log_few(&board_message_warned, "rank %d: message %u about a board ignored", from, m->kind);

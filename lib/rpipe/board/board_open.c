@@ -24,20 +24,34 @@
 
 /* ---- what the caller gives ---- */
 
-static int board_check_config(rboard_config_t *cfg, int n, int *timeout_ms, struct error *err)
+static int board_check_config(const rboard_config_t *cfg, int n, int *timeout_ms,
+                              struct error *err)
 {
-    if (cfg->bytes == 0)
-        cfg->bytes = BYTES_DEFAULT;
     if (n < 1 || n > MEMBERS_MOST)
         return error_set(err, -EINVAL, "n is %d; it must be 1 to %d", n, MEMBERS_MOST);
-    if (cfg->bytes > BYTES_MOST)
-        return error_set(err, -EINVAL, "bytes is %llu; it must be at most 2^40",
-                         (unsigned long long)cfg->bytes);
+    if ((cfg->flags & ~RBOARD_GO_ON) != 0)
+        return error_set(err, -EINVAL, "flags is 0x%x; they are 0x%x", cfg->flags, RBOARD_GO_ON);
+    for (int i = 0; i < n; i++) {
+        const uint64_t bytes = cfg->each != NULL ? cfg->each[i] : cfg->bytes;
+
+        if (bytes > BYTES_MOST)
+            return error_set(err, -EINVAL, "member %d has %llu bytes; it must be at most 2^40", i,
+                             (unsigned long long)bytes);
+    }
     if ((cfg->context & CONTEXT_LIBRARY) != 0)
         return error_set(err, -EINVAL,
                          "context is 0x%llx; it must be below 2^61 or come from rcontext",
                          (unsigned long long)cfg->context);
     return config_timeout(cfg->timeout_ms, timeout_ms, err);
+}
+
+static void board_set_bytes(struct rboard *b, const rboard_config_t *cfg)
+{
+    for (int i = 0; i < b->n; i++) {
+        b->member[i].bytes = cfg->each != NULL ? cfg->each[i] : cfg->bytes;
+        if (b->member[i].bytes == 0)
+            b->member[i].bytes = BYTES_DEFAULT;
+    }
 }
 
 /* Each rank is of this job, and occurs once; this one does. */
@@ -140,9 +154,9 @@ static int board_find_mates(struct rboard *b, struct error *err)
 /* Own memory: that of the program, and behind it one line with `sleepers`. */
 static int board_make_memory(struct rboard *b, struct error *err)
 {
-    const size_t line = map_round_up((size_t)b->bytes, CACHE_LINE);
+    const size_t line = board_line(b, b->me);
     struct board_member *m = &b->member[b->me];
-    int rc = segment_make(line + CACHE_LINE, false, false, &b->segment, &b->fd, err);
+    int rc = segment_make(board_segment_bytes(b, b->me), false, false, &b->segment, &b->fd, err);
 
     if (rc != 0)
         return rc;
@@ -277,7 +291,8 @@ static int board_open(rboard_t *board, const rboard_config_t *cfg, const int *ra
         rc = error_set(&err, -ENOMEM, "no memory for a board of %d members", n);
     if (rc != 0)
         return call_error(NULL, rc, "%s", err.text);
-    b->bytes = known.bytes;
+    board_set_bytes(b, &known);
+    b->goes_on = (known.flags & RBOARD_GO_ON) != 0;
     b->timeout_ms = timeout_ms;
     if ((rc = board_set_ranks(b, ranks, &err)) == 0 && (rc = board_find_hosts(b, &err)) == 0 &&
         (rc = board_find_mates(b, &err)) == 0 && (rc = board_make_memory(b, &err)) == 0 &&

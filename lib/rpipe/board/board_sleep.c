@@ -47,6 +47,24 @@ void rboard_wake(rboard_t board, const void *word)
     }
 }
 
+void rboard_wake_one(rboard_t board, const void *word, int member)
+{
+    const _Atomic uint32_t *sleepers;
+
+    if (member < 0 || member >= board->n || !board->member[member].here ||
+        atomic_load_explicit(&board->mates, memory_order_relaxed) == 0)
+        return;
+    /* as rboard_wake */
+    if (atomic_load_explicit(&board->fences, memory_order_relaxed))
+        fence_store_before_wake_look();
+    else
+        compiler_store_before_wake_look();
+    sleepers = atomic_load_explicit(&board->sleepers[board->member[member].mate],
+                                    memory_order_acquire);
+    if (UNLIKELY(atomic_load_explicit(sleepers, memory_order_relaxed) != 0))
+        futex_wake(word);
+}
+
 struct board_sleep {
     struct futex_word word[SLEEP_WORDS_MOST + 1]; /* the last one is `news` */
     int n;
@@ -99,6 +117,9 @@ static void board_check_liveness(const struct rboard *b)
 /* With the own `sleepers` counted, and visible. */
 static int board_sleep_until_changed(struct rboard *b, struct board_sleep *s)
 {
+    /* acquire: pairs with board_wake_own, as below */
+    const uint32_t news = atomic_load_explicit(&b->news, memory_order_acquire);
+
     for (;;) {
         int64_t now;
         int rc;
@@ -108,7 +129,9 @@ static int board_sleep_until_changed(struct rboard *b, struct board_sleep *s)
             (struct futex_word){&b->news, atomic_load_explicit(&b->news, memory_order_acquire)};
         if (board_sleep_changed(s))
             return 0;
-        rc = calls_ended() ? job_check() : board_lost_error(b);
+        if (b->goes_on && s->word[s->n].seen != news)
+            return 0; /* the state of a member may have changed */
+        rc = calls_ended() ? job_check() : b->goes_on ? 0 : board_lost_error(b);
         if (rc != 0)
             return rc;
         now = clock_now();

@@ -42,6 +42,7 @@ static void board_member_died(struct rboard *b, int member)
     atomic_store_explicit(&m->mem, NULL, memory_order_relaxed);
     if (m->here)
         atomic_store_explicit(&b->sleepers[m->mate], &board_sleepers_none, memory_order_relaxed);
+    board_set_state(b, member, -ECONNRESET);
     (void)board_set_lost(b, -ECONNRESET, member);
     if (b->hosts > 1 && board_reports(b))
         board_send_lost(b, !m->here, m->here);
@@ -57,6 +58,8 @@ static void board_member_gone(struct rboard *b, int member, bool died)
                      died ? "has died" : "has left the job");
     if (died)
         board_member_died(b, member);
+    else
+        board_set_state(b, member, -EPIPE);
 }
 
 void boards_check_members(struct rboard *b)
