@@ -29,14 +29,14 @@ typedef struct rcast_config {
     int timeout_ms; /* deadline of calls, ms; R_FOREVER, R_AT_ONCE; default: RPIPE_TIMEOUT_MS */
     uint64_t
         context; /* same; which of the casts of these ranks, below 2^61 or from rcontext; default 0 */
-    uint64_t heap_bytes; /* same; memory for messages of more than 40 bytes; default 1 MiB */
+    uint64_t heap_bytes; /* same; memory for messages of more than 48 bytes; default 1 MiB */
     uint32_t
         slots; /* same; messages written and not freed by all, a power of two, to 65,536; default 256 */
     uint32_t zero;       /* 0 */
     const char *backend; /* same; of what serves other hosts, as in rpipe_config_t */
 } rcast_config_t;
 
-/* Opens a cast of n ranks, 2 to 65,536, this one among them; ranks NULL: 0 to n - 1. All open it; it does not wait. */
+/* Opens a cast of n ranks, 1 to 65,536, this one among them; ranks NULL: 0 to n - 1. All open it; it does not wait. */
 int rcast_open(rcast_t *cast, const rcast_config_t *cfg, const int *ranks, int n, size_t size);
 
 /* Writer: memory for a message of at most so many bytes, aligned to 16; waits until readers have freed enough. */

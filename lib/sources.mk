@@ -348,6 +348,17 @@ rpipe_sources = \
 	lib/rpipe/wait/many.h \
 	lib/rpipe/wait/poll.c
 
+cast_sources = \
+	lib/cast/cast.h \
+	lib/cast/cast_host.c \
+	lib/cast/cast_remote.c \
+	lib/cast/member.c \
+	lib/cast/open.c \
+	lib/cast/read.c \
+	lib/cast/ring.h \
+	lib/cast/wait.c \
+	lib/cast/write.c
+
 cells_sources = \
 	lib/cells/cells.c \
 	lib/cells/cells.h \
@@ -363,7 +374,8 @@ group_sources = \
 	lib/group/neighbors.c
 
 # one library, because channel ends, what is recorded of them and what is built of them refer to each other
-lib_librpipe_la_SOURCES = $(observe_sources) $(rpipe_sources) $(cells_sources) $(group_sources)
+lib_librpipe_la_SOURCES = $(observe_sources) $(rpipe_sources) $(cells_sources) $(group_sources) \
+	$(cast_sources)
 # The library defines the exported names; the short ones are bound to them by the headers.
 long_names = -DRPIPE_NO_SHORT_NAMES
 lib_librpipe_la_CPPFLAGS = $(AM_CPPFLAGS) $(long_names)

@@ -6,11 +6,12 @@
  * served by one path: by that of its host, if the writer is there (cast_host.c), else by a remote one (cast_remote.c). The writer
  * has a path for each kind of readers that there are; a reader has one.
  *
+ *   ring.h       what is in the memory of the writer: head, slots, heap; and in the line of a reader
  *   open.c       rcast_open, rcast_close: configuration, members, paths
- *   write.c      rcast_alloc, rcast_write, rcast_send: memory, the window, what is behind
+ *   write.c      rcast_alloc, rcast_write, rcast_send: memory, and the window
  *   read.c       rcast_read, rcast_free, rcast_recv: what is held
- *   wait.c       the wait loop, and what its deadline reports
- *   member.c     members that have left or are lost
+ *   wait.c       attempts, waits, and what a deadline reports
+ *   member.c     handles, and members that have left or are lost
  *   cast_host.c  the path of a host: boards
  *
  * Invariants:
@@ -25,16 +26,16 @@
 #ifndef CAST_CAST_H
 #define CAST_CAST_H
 
+#include "cast/ring.h"
+#include "rpipe/end/call_context.h"
 #include "util/cpu.h"
 #include "util/error.h"
 
 #include <rcast.h>
 #include <rvmem.h>
-#include <stdalign.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CAST_INLINE 40 /* bytes of a message that travel in its slot */
 #define CAST_UNSENT 64 /* messages that the writer has allocated and not written, at most */
 
 struct cast_message {
@@ -64,10 +65,13 @@ struct cast_path_ops {
     int (*room)(struct cast_path *path, const struct cast_message *m);
     /* Publishes the message; called once for each, in order, after `room` of all paths. m->mem is memory of the cast. */
     void (*publish)(struct cast_path *path, const struct cast_message *m);
-    /* The least number that a live reader of this path has not freed; UINT64_MAX: none lives. Calls cast_member_left for each that left. */
-    uint64_t (*refresh)(struct cast_path *path);
-    /* What a live reader of this path has freed: all below the result. For the message of a deadline. */
-    uint64_t (*freed)(struct cast_path *path, int member);
+    /*
+     * The least number that a live reader of this path has not freed; UINT64_MAX: none lives. Only whether it is below `need` matters now:
+     * readers that are known to be beyond need not be asked. Calls cast_member_left for each reader that it finds gone.
+     */
+    uint64_t (*refresh)(struct cast_path *path, uint64_t need);
+    /* What a live reader of this path has read and freed: all messages below. For the message of a deadline. */
+    void (*position)(struct cast_path *path, int member, uint64_t *read, uint64_t *freed);
     /* No message from `number` on will come. Called once, before `drain`. */
     void (*end)(struct cast_path *path, uint64_t number);
     /* R_PENDING until no live reader needs this process any more to get what was written, and the end. NULL: never needed. */
@@ -96,6 +100,8 @@ struct cast_path_ops {
     void (*close)(struct cast_path *path);
 };
 
+#define CAST_PATHS 2
+
 struct cast_path {
     const struct cast_path_ops *ops;
     struct rcast *cast;
@@ -116,6 +122,7 @@ enum cast_state {
 struct cast_member {
     int rank;
     uint8_t state; /* enum cast_state */
+    uint8_t path;  /* writer: index into rcast.path of the path that serves it */
     bool remote;   /* not on the host of the writer */
     bool reported; /* its loss, by a call of this process */
     int code;      /* CAST_LOST: -ECONNRESET, -EPROTO */
@@ -148,26 +155,35 @@ struct rcast {
     int timeout_ms;
     uint32_t slots; /* a power of two */
     uint64_t heap_bytes, context;
-    const char *backend; /* as configured, or NULL */
+    const char *backend; /* as configured, while paths are opened */
     struct cast_member *member;
     rboard_t board; /* of all members; the path of the host owns what is in it */
-    struct cast_path *path[2]; /* those that this member has; the others NULL */
-    int contended;             /* waits: see wait.c */
+    struct cast_path *path[CAST_PATHS]; /* those that this member has come first; the others are NULL */
+    int live;                           /* writer: readers with CAST_LIVE */
+    int losses;                         /* members with CAST_LOST that no call has reported */
+    int last_lost;                      /* the member that the last failure was about; -1: none */
+    int why_of;                         /* the member that `why` is about */
+    struct error why;                   /* of -EPROTO */
 
+    uint64_t first; /* number of the first message */
     uint64_t next;  /* number of the message that is written or read next */
     uint64_t floor; /* writer: see invariant 2; reader: all messages below it have been freed */
 
     /* writer */
+    struct cast_head *head; /* own memory: head, slots, heap */
+    struct cast_slot *slot;
+    char *heap_mem;
     rvmem_t heap;
     uint64_t reclaimed; /* the memory of all messages below it has been freed */
     struct cast_sent *sent;
-    struct cast_unsent *unsent;
+    struct cast_unsent *unsent[CAST_UNSENT]; /* the first `nunsent` are in use; elements of unsent_all */
+    struct cast_unsent *unsent_all;
     int nunsent;
-    int losses; /* members with CAST_LOST that no call has reported */
+    bool ended_here; /* rcast_close has been called; nothing more is written */
 
     /* reader */
     struct cast_held *held;
-    bool has_waited; /* the last read waited, or found nothing */
+    int ended; /* R_EOF, -ECONNRESET, -EPROTO: nothing will come any more; 0: not known */
 
     struct rcast *next_free; /* memory of casts is type-stable: a closed handle is recognized */
 };
@@ -175,11 +191,12 @@ struct rcast {
 /* ---- for paths ---- */
 
 /*
- * A reader of the writer, or the writer of a reader, has left: state CAST_CLOSED, or CAST_LOST with its code and, for -EPROTO, the
- * reason. The first report of a member counts.
+ * A reader of the writer, or the writer of a reader, has left: CAST_CLOSED, or CAST_LOST with its code and, for -EPROTO, the reason.
+ * The first report of a member counts.
  */
 void cast_member_left(struct rcast *c, int member, enum cast_state state, int code,
                       const char *format, ...) __attribute__((format(printf, 5, 6)));
+
 /* Writer: message `number`, floor <= number < next, unchanged while that holds. */
 static inline struct cast_message cast_sent_message(const struct rcast *c, uint64_t number)
 {
@@ -187,5 +204,30 @@ static inline struct cast_message cast_sent_message(const struct rcast *c, uint6
 
     return (struct cast_message){.number = number, .mem = s->mem, .bytes = s->bytes};
 }
+
+/* ---- calls ---- */
+
+/* Enters the call `name`: NULL, closed, not of this side. 0, or the code and its message. */
+enum cast_side { CAST_ANY, CAST_WRITER, CAST_READER };
+int cast_begin(struct call *call, const char *name, struct rcast *c, enum cast_side side);
+/* The same check for short paths, without a message. */
+static inline bool cast_may(const struct rcast *c, bool writes, int flags)
+{
+    return LIKELY(c != NULL && c->open && c->writes == writes && (flags & ~R_NOWAIT) == 0 &&
+                  rpipe_initialized() == 1);
+}
+/* The loss of a member that no call has reported yet: its code and message; 0: there is none. */
+int cast_report_loss(struct rcast *c);
+/* The code and message of the loss of this member. */
+int cast_loss_error(struct rcast *c, int member);
+struct rcast *cast_take_handle(void);
+void cast_put_handle(struct rcast *c);
+
+/* rcast_free of the writer: 0, or -EINVAL and its message. */
+int cast_give_back(struct rcast *c, const void *mem);
+/* Attempts until the result is not R_PENDING; flags: R_NOWAIT attempts once. -ETIMEDOUT: without a message. */
+int cast_await(struct rcast *c, int flags, int (*attempt)(struct rcast *c, void *of), void *of);
+/* -ETIMEDOUT and its message: which reader is behind. */
+int cast_writer_timed_out(struct rcast *c, const char *what);
 
 #endif

@@ -62,6 +62,7 @@ void wait_begin(struct waiter *w, _Atomic uint32_t *word, int64_t deadline, bool
 
     w->word = word; /* one by one: `many` is large and needs no value */
     w->words = NULL;
+    w->sleep = NULL;
     w->many_words = 0;
     w->deadline = deadline;
     w->began = now;
@@ -197,6 +198,11 @@ int wait_step(struct waiter *w)
         cpu_pause();
     } else if (now < w->sleep_from && wait_may_yield(w)) {
         wait_yield(w, now);
+    } else if (w->sleep != NULL) {
+        w->sleep(w->of, wait_sleep_ns(w, now));
+        w->phase = WAIT_YIELDING; /* one attempt, then the next sleep */
+        w->slept = true;
+        w->sleeps++;
     } else if (!wait_find_words(w)) {
         clock_sleep((int64_t)w->backoff_us * 1000);
         w->phase = WAIT_YIELDING; /* no more spinning: one attempt, then the next back-off */

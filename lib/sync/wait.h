@@ -42,7 +42,9 @@ enum wait_phase { WAIT_SPINNING, WAIT_YIELDING, WAIT_ARMED };
 struct waiter {
     _Atomic uint32_t *word; /* NULL: `words`, or back-off sleeps */
     wait_words words;       /* NULL: there is one word or none. Set after wait_begin */
-    void *of;
+    /* Not NULL: how this thread sleeps, for at most so many ns, where no wake word can be set. Set after wait_begin */
+    void (*sleep)(void *of, int64_t ns);
+    void *of; /* of `words`, of `sleep` */
     _Atomic uint32_t *many[WAIT_WORDS]; /* the result of `words` */
     uint32_t many_words;
     int64_t deadline, yield_from, sleep_from;

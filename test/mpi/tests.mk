@@ -10,6 +10,7 @@ mpi_programs = \
 	test/mpi/mp_atomic \
 	test/mpi/mp_board \
 	test/mpi/mp_board_recovery \
+	test/mpi/mp_cast \
 	test/mpi/mp_bootstrap \
 	test/mpi/mp_coll \
 	test/mpi/mp_coll_recovery \
@@ -118,6 +119,10 @@ mpi_tests = \
 	test/mpi/mp_board-8.mpi \
 	test/mpi/mp_board_recovery-4.mpi \
 	test/mpi/mp_board_recovery-4-apart.mpi \
+	test/mpi/mp_cast-2.mpi \
+	test/mpi/mp_cast-2-apart.mpi \
+	test/mpi/mp_cast-4.mpi \
+	test/mpi/mp_cast-8.mpi \
 	test/mpi/mp_bootstrap-2.mpi \
 	test/mpi/mp_bootstrap-3.mpi \
 	test/mpi/mp_bootstrap-5.mpi \
@@ -244,6 +249,7 @@ test_mpi_mp_atomic_LDADD = $(public)
 test_mpi_mp_death_recovery_LDADD = $(public)
 test_mpi_mp_board_LDADD = $(public)
 test_mpi_mp_board_recovery_LDADD = $(public)
+test_mpi_mp_cast_LDADD = $(public)
 test_mpi_mp_coll_LDADD = $(public)
 test_mpi_mp_coll_recovery_LDADD = $(public)
 test_mpi_mp_coll_threads_LDADD = $(public)
