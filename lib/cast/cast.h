@@ -28,6 +28,7 @@
 
 #include "cast/ring.h"
 #include "rpipe/end/call_context.h"
+#include "rpipe/end/job_state.h"
 #include "util/cpu.h"
 #include "util/error.h"
 
@@ -214,7 +215,7 @@ int cast_begin(struct call *call, const char *name, struct rcast *c, enum cast_s
 static inline bool cast_may(const struct rcast *c, bool writes, int flags)
 {
     return LIKELY(c != NULL && c->open && c->writes == writes && (flags & ~R_NOWAIT) == 0 &&
-                  rpipe_initialized() == 1);
+                  job_is_open() && !calls_ended());
 }
 /* The loss of a member that no call has reported yet: its code and message; 0: there is none. */
 int cast_report_loss(struct rcast *c);

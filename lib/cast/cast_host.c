@@ -64,9 +64,9 @@ static int host_open(struct rcast *c, struct cast_path **path, struct error *err
         rc = host_open_writer(h, err);
     else {
         h->line = rboard_mem(c->board);
-        atomic_store_explicit(&h->line->read, c->first + 1, memory_order_relaxed);
+        atomic_store_explicit(&h->line->read, 1, memory_order_relaxed);
         /* release: pairs with the acquire of host_load */
-        atomic_store_explicit(&h->line->freed, c->first + 1, memory_order_release);
+        atomic_store_explicit(&h->line->freed, 1, memory_order_release);
     }
     if (rc != 0) {
         free(h);
@@ -117,7 +117,7 @@ static void host_load(struct host_path *h, struct host_reader *r)
     if (r->line != NULL) {
         /* acquire: pairs with the release of host_release: the reader does not read any more what it has freed */
         word = atomic_load_explicit(&r->line->freed, memory_order_acquire);
-        freed = word == 0 ? c->first : word - 1;
+        freed = c->first + (word == 0 ? 0 : word - 1);
         if ((word & CAST_LINE_CLOSED) != 0)
             cast_member_left(c, r->member, CAST_CLOSED, 0, "closed");
         else if (freed - r->freed > c->next - r->freed)
@@ -168,7 +168,7 @@ static void host_position(struct cast_path *path, int member, uint64_t *read, ui
             continue;
         word = atomic_load_explicit(&r->line->read, memory_order_relaxed);
         *freed = r->freed;
-        *read = word == 0 ? path->cast->first : word - 1;
+        *read = path->cast->first + (word == 0 ? 0 : word - 1);
     }
 }
 
@@ -177,7 +177,7 @@ static void host_end(struct cast_path *path, uint64_t number)
     struct rcast *c = path->cast;
 
     /* release: pairs with the acquire of host_check_writer: all messages are visible */
-    atomic_store_explicit(&c->head->end, number + 1, memory_order_release);
+    atomic_store_explicit(&c->head->end, number - c->first + 1, memory_order_release);
     RPIPE_FAILPOINT("rcast_close: end stored");
     rboard_wake(c->board, cast_low_half(&c->head->end));
 }
@@ -266,12 +266,13 @@ static int host_try(struct host_path *h, struct cast_message *m, struct error *e
 static int host_check_writer(struct host_path *h, const struct cast_message *m, int state,
                              uint64_t end, struct error *err)
 {
-    if (end == m->number + 1)
+    const uint64_t count = m->number - h->path.cast->first;
+
+    if (end == count + 1)
         return R_EOF;
     if (end != 0)
-        return error_set(err, -EPROTO, "it has closed with message %llu, and %llu is not there",
-                         (unsigned long long)(end - 1 - h->path.cast->first),
-                         (unsigned long long)(m->number - h->path.cast->first));
+        return error_set(err, -EPROTO, "it has closed after %llu messages, and %llu is not there",
+                         (unsigned long long)(end - 1), (unsigned long long)count);
     if (state == 0 || state == R_PENDING)
         return R_PENDING;
     if (state == -EPIPE)
@@ -310,7 +311,8 @@ static int host_poll(struct cast_path *path, struct cast_message *m, struct erro
 
         /* acquire: pairs with the release of host_publish */
         if (LIKELY(atomic_load_explicit(&slot->number, memory_order_acquire) == m->number)) {
-            atomic_store_explicit(&h->line->read, m->number + 2, memory_order_relaxed);
+            atomic_store_explicit(&h->line->read, m->number - path->cast->first + 2,
+                                  memory_order_relaxed);
             return host_open_slot(h, slot, m, err);
         }
     }
@@ -321,13 +323,14 @@ static void host_release(struct cast_path *path, uint64_t number, uint64_t freed
 {
     struct host_path *h = host_of(path);
     const struct rcast *c = path->cast;
+    const uint64_t word = freed - c->first + 1;
 
     (void)number;
-    if (atomic_load_explicit(&h->line->freed, memory_order_relaxed) == freed + 1)
+    if (atomic_load_explicit(&h->line->freed, memory_order_relaxed) == word)
         return;
     RPIPE_FAILPOINT("rcast_free: before the line");
     /* release: pairs with the acquire of host_load: what was read of these messages comes before */
-    atomic_store_explicit(&h->line->freed, freed + 1, memory_order_release);
+    atomic_store_explicit(&h->line->freed, word, memory_order_release);
     RPIPE_FAILPOINT("rcast_free: line stored");
     rboard_wake_one(c->board, cast_low_half(&h->line->freed), c->writer);
 }
@@ -352,10 +355,12 @@ static rboard_word_t host_word_of_readers(const struct host_path *h)
     for (int i = 0; i < h->nreaders; i++) {
         const struct host_reader *r = &h->reader[i];
 
+        /* the value that it has been checked with; 0 and 1 are the same */
         if (r->freed == c->floor && r->line != NULL)
-            return (rboard_word_t){
-                cast_low_half(&r->line->freed),
-                (uint32_t)(r->freed == c->first ? atomic_load_explicit(&r->line->freed, memory_order_relaxed) : r->freed + 1)};
+            return r->freed == c->first
+                       ? host_word(&r->line->freed)
+                       : (rboard_word_t){cast_low_half(&r->line->freed),
+                                         (uint32_t)(r->freed - c->first + 1)};
     }
     return host_word(&c->head->magic);
 }

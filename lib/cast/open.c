@@ -94,6 +94,14 @@ static int open_board(struct rcast *c, const int *ranks, struct error *err)
     return rc == 0 ? 0 : error_set(err, rc, "%s", last_error_get());
 }
 
+/* The host of a rank that is gone is not known any more; it is reported by the path of the host. */
+static bool open_is_remote(const struct rcast *c, int member)
+{
+    return rboard_host(c->board, member) != rboard_host(c->board, c->writer) &&
+           (rboard_state(c->board, member) == 0 || member == c->me) &&
+           (rboard_state(c->board, c->writer) == 0 || c->writes);
+}
+
 /* Members, and which of them are on other hosts than the writer. */
 static int open_members(struct rcast *c, const int *ranks, struct error *err)
 {
@@ -102,11 +110,12 @@ static int open_members(struct rcast *c, const int *ranks, struct error *err)
         return error_set(err, -ENOMEM, "no memory for %d members", c->n);
     for (int i = 0; i < c->n; i++) {
         c->member[i].rank = ranks != NULL ? ranks[i] : i;
-        c->member[i].remote = rboard_host(c->board, i) != rboard_host(c->board, c->writer);
         if (c->member[i].rank == job_own_rank())
             c->me = i;
     }
     c->writes = c->me == c->writer;
+    for (int i = 0; i < c->n; i++)
+        c->member[i].remote = open_is_remote(c, i);
     c->live = c->n - 1;
     c->first = c->next = c->floor = c->reclaimed = job_first();
     return 0;

@@ -45,7 +45,7 @@ struct cast_head {
     uint64_t first, heap_bytes;
     uint32_t slots, zero;
     unsigned char unused[32];
-    alignas(CACHE_LINE) _Atomic uint64_t end; /* 1 + the number that will not come; 0: open */
+    alignas(CACHE_LINE) _Atomic uint64_t end; /* 1 + how many messages there are; 0: open */
     unsigned char unused_too[CACHE_LINE - 8];
 };
 static_assert(sizeof(struct cast_head) == 2 * (size_t)CACHE_LINE, "two lines");
@@ -53,7 +53,7 @@ static_assert(sizeof(struct cast_head) == 2 * (size_t)CACHE_LINE, "two lines");
 #define CAST_LINE_CLOSED (UINT64_C(1) << 63)
 
 struct cast_line {
-    _Atomic uint64_t freed; /* 1 + the least number that is not freed; 0: not begun; CAST_LINE_CLOSED: the reader has closed */
+    _Atomic uint64_t freed; /* 1 + how many of the first messages are freed; 0: not begun; CAST_LINE_CLOSED: the reader has closed */
     _Atomic uint64_t read;  /* the same of messages read; for messages of errors alone */
     unsigned char unused[CACHE_LINE - 16];
 };

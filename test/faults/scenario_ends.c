@@ -550,6 +550,8 @@ const struct scenario scenarios[] = {
     {"board", scene_board, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false, false, NULL},
     {"copy", scene_copy, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false, false, NULL},
     {"team", scene_team, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false, true, NULL},
+    {"cast", scene_cast, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", true, false, NULL},
+    {"cast, asleep", scene_cast, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "sleep", "auto", true, false, NULL},
     {"scatter and redux", scene_compose, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", true,
      false, NULL},
     {"regions, PUT, blocks", scene_region, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false,

@@ -14,6 +14,7 @@ fault_tests = \
 	test/faults/altered \
 	test/faults/byzantine_board \
 	test/faults/byzantine_coll \
+	test/faults/byzantine_cast \
 	test/faults/given_back \
 	test/faults/close_without_memory \
 	test/faults/kept_handshakes \
@@ -57,8 +58,8 @@ test_faults_btl_ofi_la_CFLAGS = $(lib_btl_ofi_la_CFLAGS)
 test_faults_btl_ofi_la_LIBADD = $(lib_btl_ofi_la_LIBADD)
 test_faults_btl_ofi_la_LDFLAGS = $(lib_btl_ofi_la_LDFLAGS) -rpath /nowhere
 played = test/lib/job.c test/faults/kill_job.c test/faults/scenario.c test/faults/scenario_ends.c \
-	test/faults/scenario_board.c test/faults/scenario_copy.c test/faults/scenario_regions.c test/faults/scenario_team.c \
-	test/faults/scenario_windows.c
+	test/faults/scenario_board.c test/faults/scenario_cast.c test/faults/scenario_copy.c test/faults/scenario_regions.c \
+	test/faults/scenario_team.c test/faults/scenario_windows.c
 stepped = test/faults/stop_job.c test/faults/failpoint.c test/faults/failpoint_survey.c $(played)
 test_faults_kill_anywhere_SOURCES = test/faults/kill_anywhere.c $(played)
 test_faults_namespace_rank_SOURCES = test/faults/namespace_rank.c test/lib/job.c
@@ -99,6 +100,7 @@ test_faults_altered_SOURCES = \
 	test/lib/job.c
 test_faults_byzantine_board_SOURCES = test/faults/byzantine_board.c test/lib/job.c
 test_faults_byzantine_coll_SOURCES = test/faults/byzantine_coll.c test/lib/job.c
+test_faults_byzantine_cast_SOURCES = test/faults/byzantine_cast.c test/lib/job.c
 test_faults_leaks_SOURCES = test/faults/leaks.c test/lib/job.c
 test_faults_passed_descriptors_SOURCES = test/faults/passed_descriptors.c test/faults/passed_descriptors_wire.c \
 	test/lib/job.c
