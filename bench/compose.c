@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * compose: what a pipe made of pipes costs: messages per second of one plain pipe, of a redux of
- * all writers, and of a scatter to all readers, in turns in one run, and their ratios: of the
- * medians, and of the best rounds.
+ * all writers, and of a scatter to all readers; and of one writer whose messages go to all others,
+ * by a pipe to each and by a cast. In turns in one run, with their ratios: of the medians, and of the
+ * best rounds.
  *
  *     mpirun -n 4 compose [BYTES [MESSAGES [ROUNDS [--json]]]]
  *
  * The plain pipe is from rank 1 to rank 0; the redux from ranks 1, 2 ... to rank 0, with as many
- * messages altogether; the scatter from rank 0 to them. Time is the reader's, or for the scatter
- * the writer's until all have confirmed their last one.
+ * messages altogether; the scatter from rank 0 to them. Time is the reader's, or for a writer to
+ * many the writer's until all have confirmed their last one. What goes to all is filled and read,
+ * every byte of it.
  */
+#include <rcast.h>
 #include <rinfo.h>
 #include <rpipe.h>
 #include <stdbool.h>
@@ -20,7 +23,7 @@
 
 #define ROUNDS_MOST 101
 
-enum what { PIPE, REDUX, SCATTER, WHATS };
+enum what { PIPE, REDUX, SCATTER, PIPES, CAST, WHATS };
 
 static int rank, ranks;
 static size_t bytes = 8;
@@ -83,11 +86,14 @@ struct ends {
     rgroup_t redux;
     rch_t *part; /* of the redux: they stay the same */
     rgroup_t scatter;
+    rcast_t cast;
+    unsigned char *content; /* of what goes to all */
 };
 
 static void open_all(struct ends *e, const int *others)
 {
     rpipe_config_t cfg = config(0, 1 - rank, rank == 1);
+    rcast_config_t cast = {.heap_bytes = cfg.heap_bytes};
 
     if (rank <= 1)
         MUST(rpipe(&e->pipe, &cfg));
@@ -96,6 +102,11 @@ static void open_all(struct ends *e, const int *others)
         MUST(rgroup_open(&e->redux, &cfg, others, ranks - 1));
     else
         MUST(rpipe(&e->up, &cfg));
+    MUST(rcast_open(&e->cast, &cast, NULL, ranks));
+    e->content = malloc(bytes + 1);
+    if (e->content == NULL)
+        must(-ENOMEM, "malloc");
+    memset(e->content, rank, bytes);
     cfg = config(2, 0, rank == 0);
     if (rank == 0)
         MUST(rgroup_open(&e->scatter, &cfg, others, ranks - 1));
@@ -127,6 +138,85 @@ static void write_scatter(const struct ends *e)
     }
 }
 
+/* ---- one to all ---- */
+
+static uint64_t total; /* of the bytes that were read */
+
+static void use(const void *mem, size_t n)
+{
+    const unsigned char *p = mem;
+    uint64_t word, sum = 0;
+    size_t i = 0;
+
+    for (; i + sizeof(word) <= n; i += sizeof(word)) {
+        memcpy(&word, p + i, sizeof(word));
+        sum += word;
+    }
+    for (; i < n; i++)
+        sum += p[i];
+    total += sum;
+}
+
+static void write_pipes(const struct ends *e)
+{
+    for (long i = 0; i < messages; i++)
+        for (int k = 0; k + 1 < ranks; k++) {
+            rch_t ch = rgroup_pipe(e->scatter, k);
+            raddr_t d = rmalloc(ch, bytes);
+
+            if (d == ADDR_NULL)
+                must(-errno, "rmalloc");
+            memcpy(rmem(ch, d), e->content, bytes);
+            MUST(rwrite(ch, d));
+        }
+}
+
+static void read_pipe(const struct ends *e)
+{
+    raddr_t d;
+
+    for (long i = 0; i < messages; i++) {
+        MUST(rread(e->down, &d, NULL));
+        use(rmem(e->down, d), bytes);
+        MUST(rfree(e->down, d));
+    }
+}
+
+static void write_cast(const struct ends *e)
+{
+    void *mem;
+
+    for (long i = 0; i < messages; i++) {
+        MUST(rcast_alloc(e->cast, bytes, &mem, 0));
+        memcpy(mem, e->content, bytes);
+        MUST(rcast_write(e->cast, mem, bytes, 0));
+    }
+}
+
+static void read_cast(const struct ends *e)
+{
+    const void *mem;
+    size_t size;
+
+    for (long i = 0; i < messages; i++) {
+        MUST(rcast_read(e->cast, &mem, &size, 0));
+        use(mem, size);
+        MUST(rcast_free(e->cast, mem));
+    }
+}
+
+static void to_all(const struct ends *e, enum what what)
+{
+    if (what == PIPES && rank == 0)
+        write_pipes(e);
+    else if (what == PIPES)
+        read_pipe(e);
+    else if (rank == 0)
+        write_cast(e);
+    else
+        read_cast(e);
+}
+
 /* messages per second, at rank 0 */
 static double measure(const struct ends *e, enum what what)
 {
@@ -146,7 +236,9 @@ static double measure(const struct ends *e, enum what what)
         write_scatter(e);
     else if (what == SCATTER)
         read_messages(e->down, messages / (ranks - 1));
-    if (what == SCATTER)
+    else if (what == PIPES || what == CAST)
+        to_all(e, what);
+    if (what >= SCATTER)
         MUST(network_barrier());
     return (double)messages / (now() - begun);
 }
@@ -161,7 +253,8 @@ static int ascending(const void *a, const void *b)
 int main(int argc, char **argv)
 {
     static double rate[WHATS][ROUNDS_MOST];
-    static const char *const name[] = {"one plain pipe", "redux", "scatter, in turn"};
+    static const char *const name[] = {"one plain pipe", "redux", "scatter, in turn",
+                                       "a pipe to each", "cast"};
     const bool json = argc > 4 && strcmp(argv[4], "--json") == 0;
     struct ends e = {0};
     int *others;
@@ -209,8 +302,12 @@ int main(int argc, char **argv)
                    rate[what][rounds / 2] / rate[PIPE][rounds / 2],
                    rate[what][rounds - 1] / rate[PIPE][rounds - 1]);
     }
+    if (rank > 0 && total == 1)
+        printf("\n"); /* the sums are used */
+    MUST(rcast_close(e.cast));
     free(others);
     free(e.part);
+    free(e.content);
     MUST(rexit());
     return 0;
 }

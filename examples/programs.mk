@@ -307,6 +307,10 @@ examples_hybrid_SOURCES = examples/hybrid.c examples/must.h
 examples_hybrid_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 examples_hybrid_LDADD = $(public) $(MPI_LIBS)
 
+noinst_PROGRAMS += examples/quotes
+examples_quotes_SOURCES = examples/quotes.c examples/must.h
+examples_quotes_LDADD = $(public)
+
 noinst_PROGRAMS += examples/event_loop
 examples_event_loop_SOURCES = examples/event_loop.c examples/must.h
 examples_event_loop_LDADD = $(public)

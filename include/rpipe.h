@@ -453,7 +453,7 @@ int rboard_wait(rboard_t board);
 /* Memory of this member: zero at first, page-aligned. NULL: board is NULL, or after rexit. */
 void *rboard_mem(rboard_t board);
 
-/* Memory of a member; NULL: not mapped yet, on another host, dead, or no such member. */
+/* Memory of a member; NULL: not mapped yet, on another host, dead (but for RBOARD_GO_ON), or no such member. */
 const void *rboard_mem_of(rboard_t board, int member);
 
 /* Number of the host of a member: hosts are numbered from 0 in the order of their first members. -EINVAL: no such member. */

@@ -187,6 +187,7 @@ struct rcast {
     int ended; /* R_EOF, -ECONNRESET, -EPROTO: nothing will come any more; 0: not known */
 
     struct rcast *next_free; /* memory of casts is type-stable: a closed handle is recognized */
+    struct rcast *next_all;
 };
 
 /* ---- for paths ---- */

@@ -374,6 +374,8 @@ static int host_words(struct cast_path *path, rboard_word_t *word, int most)
 
     if (most < 2)
         return 0;
+    if (h->died != 0)
+        return -1; /* the moment of grace is shorter than a sleep */
     if (c->writes || h->head == NULL) {
         /* of a reader that is not attached: what it waits for, or a word that does not change, as above */
         word[0] = c->writes      ? host_word_of_readers(h)

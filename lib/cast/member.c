@@ -14,6 +14,7 @@
 
 static pthread_mutex_t member_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rcast *member_closed;
+static struct rcast *member_all; /* found by leak checkers after rexit */
 
 void cast_put_handle(struct rcast *c)
 {
@@ -26,17 +27,21 @@ void cast_put_handle(struct rcast *c)
 
 struct rcast *cast_take_handle(void)
 {
-    struct rcast *c;
+    struct rcast *c, *all;
 
     pthread_mutex_lock(&member_lock);
     c = member_closed;
     if (c != NULL)
         member_closed = c->next_free;
+    else if ((c = malloc(sizeof(*c))) != NULL) {
+        c->next_all = member_all;
+        member_all = c;
+    }
     pthread_mutex_unlock(&member_lock);
     if (c == NULL)
-        c = malloc(sizeof(*c));
-    if (c != NULL)
-        *c = (struct rcast){.last_lost = -1, .why_of = -1};
+        return NULL;
+    all = c->next_all;
+    *c = (struct rcast){.last_lost = -1, .why_of = -1, .next_all = all};
     return c;
 }
 

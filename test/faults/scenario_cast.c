@@ -41,6 +41,19 @@ static int cast_write(struct player *p, rcast_t c, uint64_t i)
     return rc;
 }
 
+/* Until both readers have the first message, or the kill is over: a writer that dies before has written for nobody. */
+static void cast_await_readers(const struct player *p)
+{
+    for (int i = 0; i < SCENARIO_RANKS; i++)
+        while (i != p->rank && atomic_load(&p->board->rank[i].attached) <= (i == BYSTANDER && p->rank)) {
+            int64_t killed = atomic_load(&p->board->killed);
+
+            if (killed != 0 && clock_now() > killed)
+                return;
+            backoff_us(50);
+        }
+}
+
 static int cast_write_all(struct player *p, rcast_t c)
 {
     int lost = 0;
@@ -50,6 +63,8 @@ static int cast_write_all(struct player *p, rcast_t c)
 
         if (i % 16 == 5)
             backoff_us(1500); /* the readers sleep */
+        if (rc == 0 && i == 0)
+            cast_await_readers(p);
         if (rc == 0) {
             atomic_fetch_add(&p->board->rank[p->rank].done, 1);
             continue;
@@ -79,6 +94,8 @@ static int cast_read_all(struct player *p, rcast_t c, int writer)
             break;
         CHECK(NULL, bytes == cast_bytes(i) &&
                         pattern_same(i % 4 == 0 ? copy : mem, bytes, i));
+        if (i == 0)
+            atomic_fetch_add(&p->board->rank[p->rank].attached, 1);
         if (i % 16 == 11)
             backoff_us(1500); /* the writer sleeps */
         CHECK(NULL, i % 4 == 0 || rcast_free(c, mem) == 0);

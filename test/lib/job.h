@@ -28,6 +28,7 @@ struct board_rank {
     _Atomic int64_t returned;      /* when the call under test returned */
     _Atomic int code;              /* and with what */
     _Atomic uint64_t done, number; /* the scenario's */
+    _Atomic int attached;          /* the scenario's: casts of which it has read a message */
     _Atomic uint64_t late;         /* calls that ended with their deadline */
     _Atomic int64_t left;          /* when rexit returned */
     char error_message[400];

@@ -98,6 +98,8 @@ mpi_tests = \
 	examples/pagerank-4-quick.mpi \
 	examples/pipeline-2-quick.mpi \
 	examples/pipeline-4-quick.mpi \
+	examples/quotes-2.mpi \
+	examples/quotes-4.mpi \
 	examples/sample_sort-1-quick.mpi \
 	examples/sample_sort-3-quick+hosts.mpi \
 	examples/sample_sort-4-quick.mpi \

@@ -50,6 +50,7 @@ static void test_memory(void **state)
 static void test_refused(void **state)
 {
     static const int twice[] = {0, 0}, none[] = {1}, negative[] = {-1};
+    static const uint64_t too_much[] = {UINT64_MAX};
     rboard_config_t cfg = {.context = 1}, bad;
     rboard_t b = NULL, second;
 
@@ -70,8 +71,17 @@ static void test_refused(void **state)
     CHECK_RC(-EINVAL, NULL, rboard_open(&b, &bad, NULL, 1));
     bad = (rboard_config_t){.timeout_ms = -3};
     CHECK_RC(-EINVAL, NULL, rboard_open(&b, &bad, NULL, 1));
+    bad = (rboard_config_t){.flags = ~RBOARD_GO_ON};
+    CHECK_RC(-EINVAL, NULL, rboard_open(&b, &bad, NULL, 1));
+    bad = (rboard_config_t){.each = too_much};
+    CHECK_RC(-EINVAL, NULL, rboard_open(&b, &bad, NULL, 1));
     assert_null(b);
     CHECK_OK(NULL, rboard_open(&b, &cfg, NULL, 1));
+    assert_int_equal(rboard_state(b, 0), 0);
+    assert_int_equal(rboard_state(b, 1), -EINVAL);
+    assert_int_equal(rboard_state(NULL, 0), -EINVAL);
+    rboard_wake_one(b, rboard_mem(b), 0);
+    rboard_wake_one(b, rboard_mem(b), 1);
     CHECK_RC(-EEXIST, NULL, rboard_open(&second, &cfg, NULL, 1));
     CHECK_OK(NULL, rboard_close(b));
     CHECK_RC(-EINVAL, NULL, rboard_close(NULL));

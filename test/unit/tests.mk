@@ -8,6 +8,7 @@ unit_tests = \
 	test/unit/test_am_context \
 	test/unit/test_backend_choice \
 	test/unit/test_board \
+	test/unit/test_cast \
 	test/unit/test_cells \
 	test/unit/test_check \
 	test/unit/test_close_exit \
@@ -125,6 +126,7 @@ test_unit_test_am_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_am_context_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_config_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_board_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_cast_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_cells_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_check_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_close_exit_LDADD = $(public) $(CMOCKA_LIBS)

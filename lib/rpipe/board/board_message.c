@@ -129,6 +129,8 @@ static void board_on_open(struct rboard *b, int sender, const struct board_messa
                           memory_order_release);
     atomic_store_explicit(&member->mem, member->segment.base, memory_order_release);
     board_arrived(b, sender);
+    if (b->goes_on)
+        board_wake_own(b); /* its state has changed */
 }
 
 /* A member of another host is reported by itself, by its host, or by this one; the members of this host are watched here. */

@@ -39,7 +39,8 @@ static void board_member_died(struct rboard *b, int member)
 {
     struct board_member *m = &b->member[member];
 
-    atomic_store_explicit(&m->mem, NULL, memory_order_relaxed);
+    if (!b->goes_on)
+        atomic_store_explicit(&m->mem, NULL, memory_order_relaxed);
     if (m->here)
         atomic_store_explicit(&b->sleepers[m->mate], &board_sleepers_none, memory_order_relaxed);
     board_set_state(b, member, -ECONNRESET);
