@@ -349,15 +349,15 @@ rpipe_sources = \
 	lib/rpipe/wait/poll.c
 
 cast_sources = \
+	lib/cast/await.c \
 	lib/cast/cast.h \
 	lib/cast/cast_host.c \
 	lib/cast/cast_remote.c \
 	lib/cast/member.c \
 	lib/cast/open.c \
-	lib/cast/read.c \
+	lib/cast/reader.c \
 	lib/cast/ring.h \
-	lib/cast/wait.c \
-	lib/cast/write.c
+	lib/cast/writer.c
 
 cells_sources = \
 	lib/cells/cells.c \

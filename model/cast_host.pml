@@ -23,7 +23,7 @@ byte payload[S];
 byte end_word;                  /* 1 + N */
 byte line[R];                   /* messages freed, from the first; CLOSED */
 bool dead[R + 1];               /* killed */
-bool state[R + 1];              /* and the service threads of the others know */
+bool state[R + 1];              /* and the service threads of the others have noticed */
 byte written;                   /* messages whose number was stored */
 bool closes[R];
 

@@ -8,9 +8,9 @@
  *
  *   ring.h       what is in the memory of the writer: head, slots, heap; and in the line of a reader
  *   open.c       rcast_open, rcast_close: configuration, members, paths
- *   write.c      rcast_alloc, rcast_write, rcast_send: memory, and the window
- *   read.c       rcast_read, rcast_free, rcast_recv: what is held
- *   wait.c       attempts, waits, and what a deadline reports
+ *   writer.c     rcast_alloc, rcast_write, rcast_send: memory, and the window
+ *   reader.c     rcast_read, rcast_free, rcast_recv: what is held
+ *   await.c      attempts, waits, and what a deadline reports
  *   member.c     handles, and members that have left or are lost
  *   cast_host.c  the path of a host: boards
  *
@@ -62,9 +62,9 @@ struct cast_path_ops {
 
     /* ---- writer ---- */
 
-    /* Can this message be published now? 0 or R_PENDING. Called after the window of invariant 1 has room; NULL: always. */
+    /* Can this message be published now? 0 or R_PENDING. Called where invariant 1 allows the message; NULL: always. */
     int (*room)(struct cast_path *path, const struct cast_message *m);
-    /* Publishes the message; called once for each, in order, after `room` of all paths. m->mem is memory of the cast. */
+    /* Publishes the message; called once for each, in order, when no path is in the way. m->mem is memory of the cast. */
     void (*publish)(struct cast_path *path, const struct cast_message *m);
     /*
      * The least number that a live reader of this path has not freed; UINT64_MAX: none lives. Only whether it is below `need` matters now:
@@ -159,12 +159,13 @@ struct rcast {
     const char *backend; /* as configured, while paths are opened */
     struct cast_member *member;
     rboard_t board; /* of all members; the path of the host owns what is in it */
-    struct cast_path *path[CAST_PATHS]; /* those that this member has come first; the others are NULL */
-    int live;                           /* writer: readers with CAST_LIVE */
-    int losses;                         /* members with CAST_LOST that no call has reported */
-    int last_lost;                      /* the member that the last failure was about; -1: none */
-    int why_of;                         /* the member that `why` is about */
-    struct error why;                   /* of -EPROTO */
+    struct cast_path
+        *path[CAST_PATHS]; /* those that this member has come first; the others are NULL */
+    int live;              /* writer: readers with CAST_LIVE */
+    int losses;            /* members with CAST_LOST that no call has reported */
+    int last_lost;         /* the member that the last failure was about; -1: none */
+    int why_of;            /* the member that `why` is about */
+    struct error why;      /* of -EPROTO */
 
     uint64_t first; /* number of the first message */
     uint64_t next;  /* number of the message that is written or read next */
@@ -177,7 +178,8 @@ struct rcast {
     rvmem_t heap;
     uint64_t reclaimed; /* the memory of all messages below it has been freed */
     struct cast_sent *sent;
-    struct cast_unsent *unsent[CAST_UNSENT]; /* the first `nunsent` are in use; elements of unsent_all */
+    struct cast_unsent
+        *unsent[CAST_UNSENT]; /* the first `nunsent` are in use; elements of unsent_all */
     struct cast_unsent *unsent_all;
     int nunsent;
     bool ended_here; /* rcast_close has been called; nothing more is written */

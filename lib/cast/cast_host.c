@@ -87,7 +87,7 @@ static void host_publish(struct cast_path *path, const struct cast_message *m)
     /* release: pairs with the acquire of host_poll: the slot and the message are visible */
     atomic_store_explicit(&slot->number, m->number, memory_order_release);
     RPIPE_FAILPOINT("rcast_write: number stored");
-    rboard_wake(c->board, cast_low_half(&slot->number));
+    rboard_wake(c->board, cast_low_word(&slot->number));
 }
 
 /* A reader that has left: found by the service thread, and by its line. */
@@ -100,8 +100,9 @@ static void host_check_state(struct rcast *c, const struct host_reader *r, int s
     else if (state == -ECONNRESET)
         cast_member_left(c, r->member, CAST_LOST, state, "died");
     else
-        cast_member_left(c, r->member, CAST_LOST, -EPROTO,
-                         "its board cannot be used; it has failed, or differs in its configuration");
+        cast_member_left(
+            c, r->member, CAST_LOST, -EPROTO,
+            "its board cannot be used; it has failed, or differs in its configuration");
 }
 
 /* Loads the line of a reader, once, and checks it. */
@@ -179,7 +180,7 @@ static void host_end(struct cast_path *path, uint64_t number)
     /* release: pairs with the acquire of host_check_writer: all messages are visible */
     atomic_store_explicit(&c->head->end, number - c->first + 1, memory_order_release);
     RPIPE_FAILPOINT("rcast_close: end stored");
-    rboard_wake(c->board, cast_low_half(&c->head->end));
+    rboard_wake(c->board, cast_low_word(&c->head->end));
 }
 
 /* A reader has the memory once its own is mapped here: its request was answered before, or it has answered one (doc/boards.md). */
@@ -209,12 +210,12 @@ static int host_attach(struct host_path *h, struct error *err)
         return R_PENDING;
     if (atomic_load_explicit(&head->magic, memory_order_relaxed) != CAST_MAGIC ||
         head->first != c->first || head->heap_bytes != c->heap_bytes || head->slots != c->slots)
-        return error_set(err, -EPROTO,
-                         "heap_bytes, slots, RPIPE_FIRST are %llu, %u, %llu here and %llu, %u, %llu "
-                         "there; all members must agree",
-                         (unsigned long long)c->heap_bytes, c->slots, (unsigned long long)c->first,
-                         (unsigned long long)head->heap_bytes, head->slots,
-                         (unsigned long long)head->first);
+        return error_set(
+            err, -EPROTO,
+            "heap_bytes, slots, RPIPE_FIRST are %llu, %u, %llu here and %llu, %u, %llu "
+            "there; all members must agree",
+            (unsigned long long)c->heap_bytes, c->slots, (unsigned long long)c->first,
+            (unsigned long long)head->heap_bytes, head->slots, (unsigned long long)head->first);
     h->slot = (const struct cast_slot *)(head + 1);
     h->heap = (const char *)head + cast_heap_at(c->slots);
     h->head = head;
@@ -278,8 +279,9 @@ static int host_check_writer(struct host_path *h, const struct cast_message *m, 
     if (state == -EPIPE)
         return R_EOF;
     if (state != -ECONNRESET)
-        return error_set(err, -EPROTO,
-                         "its board cannot be used; it has failed, or differs in its configuration");
+        return error_set(
+            err, -EPROTO,
+            "its board cannot be used; it has failed, or differs in its configuration");
     if (h->died == 0)
         h->died = clock_now();
     return clock_now() - h->died < HOST_GRACE_NS ? R_PENDING : -ECONNRESET;
@@ -332,7 +334,7 @@ static void host_release(struct cast_path *path, uint64_t number, uint64_t freed
     /* release: pairs with the acquire of host_load: what was read of these messages comes before */
     atomic_store_explicit(&h->line->freed, word, memory_order_release);
     RPIPE_FAILPOINT("rcast_free: line stored");
-    rboard_wake_one(c->board, cast_low_half(&h->line->freed), c->writer);
+    rboard_wake_one(c->board, cast_low_word(&h->line->freed), c->writer);
 }
 
 /* ---- both ---- */
@@ -341,7 +343,7 @@ static rboard_word_t host_word(const _Atomic uint64_t *word)
 {
     uint64_t value = atomic_load_explicit(word, memory_order_relaxed);
 
-    return (rboard_word_t){cast_low_half(word), (uint32_t)value};
+    return (rboard_word_t){cast_low_word(word), (uint32_t)value};
 }
 
 /*
@@ -357,10 +359,9 @@ static rboard_word_t host_word_of_readers(const struct host_path *h)
 
         /* the value that it has been checked with; 0 and 1 are the same */
         if (r->freed == c->floor && r->line != NULL)
-            return r->freed == c->first
-                       ? host_word(&r->line->freed)
-                       : (rboard_word_t){cast_low_half(&r->line->freed),
-                                         (uint32_t)(r->freed - c->first + 1)};
+            return r->freed == c->first ? host_word(&r->line->freed)
+                                        : (rboard_word_t){cast_low_word(&r->line->freed),
+                                                          (uint32_t)(r->freed - c->first + 1)};
     }
     return host_word(&c->head->magic);
 }
@@ -379,13 +380,13 @@ static int host_words(struct cast_path *path, rboard_word_t *word, int most)
     if (c->writes || h->head == NULL) {
         /* of a reader that is not attached: what it waits for, or a word that does not change, as above */
         word[0] = c->writes      ? host_word_of_readers(h)
-                  : head != NULL ? (rboard_word_t){cast_low_half(&head->magic), 0}
+                  : head != NULL ? (rboard_word_t){cast_low_word(&head->magic), 0}
                                  : host_word(&h->line->freed);
         return 1;
     }
     slot = &h->slot[c->next & (c->slots - 1)];
-    word[0] = (rboard_word_t){cast_low_half(&slot->number), (uint32_t)(c->next - c->slots)};
-    word[1] = (rboard_word_t){cast_low_half(&h->head->end), 0};
+    word[0] = (rboard_word_t){cast_low_word(&slot->number), (uint32_t)(c->next - c->slots)};
+    word[1] = (rboard_word_t){cast_low_word(&h->head->end), 0};
     return 2;
 }
 
@@ -397,11 +398,11 @@ static void host_close(struct cast_path *path)
     if (!c->writes) {
         uint64_t freed = atomic_load_explicit(&h->line->freed, memory_order_relaxed);
 
-        /* release: pairs with the acquire of host_load. The low half changes, so that a writer that sleeps on it is woken. */
+        /* release: pairs with the acquire of host_load. The low 32 bits change too, on which the writer may sleep. */
         atomic_store_explicit(&h->line->freed, CAST_LINE_CLOSED | (uint32_t)~freed,
                               memory_order_release);
         RPIPE_FAILPOINT("rcast_close: line stored");
-        rboard_wake_one(c->board, cast_low_half(&h->line->freed), c->writer);
+        rboard_wake_one(c->board, cast_low_word(&h->line->freed), c->writer);
     }
     free(h->reader);
     free(h);

@@ -139,7 +139,7 @@ static void open_fill_head(struct rcast *c)
     c->head->slots = c->slots;
     /* release: pairs with the acquire of host_attach */
     atomic_store_explicit(&c->head->magic, CAST_MAGIC, memory_order_release);
-    rboard_wake(c->board, cast_low_half(&c->head->magic));
+    rboard_wake(c->board, cast_low_word(&c->head->magic));
 }
 
 static int open_writer(struct rcast *c, struct error *err)
@@ -169,8 +169,9 @@ static int open_path(struct rcast *c, const struct cast_path_ops *ops, bool remo
                      struct error *err)
 {
     if (ops == NULL)
-        return error_set(err, -ENOTSUP,
-                         "members are on several hosts; a cast reaches readers of the writer's host");
+        return error_set(
+            err, -ENOTSUP,
+            "members are on several hosts; a cast reaches readers of the writer's host");
     for (int i = 0; i < c->n; i++)
         if (c->member[i].remote == remote)
             c->member[i].path = (uint8_t)index;

@@ -11,7 +11,7 @@
  * 2. `freed` and `read` of a reader never decrease, and freed <= read.
  * 3. `end` is stored once, after the last message.
  *
- * Numbers of messages are compared by their signed difference. A process sleeps on the low half of a word: within a lap of the ring no
+ * Numbers of messages are compared by their signed difference. A process sleeps on the low 32 bits of a word: within a lap of the ring no
  * two values that it sees have the same one.
  */
 #ifndef CAST_RING_H
@@ -53,8 +53,9 @@ static_assert(sizeof(struct cast_head) == 2 * (size_t)CACHE_LINE, "two lines");
 #define CAST_LINE_CLOSED (UINT64_C(1) << 63)
 
 struct cast_line {
-    _Atomic uint64_t freed; /* 1 + how many of the first messages are freed; 0: not begun; CAST_LINE_CLOSED: the reader has closed */
-    _Atomic uint64_t read;  /* the same of messages read; for messages of errors alone */
+    _Atomic uint64_t
+        freed; /* 1 + how many of the first messages are freed; 0: not begun; CAST_LINE_CLOSED: the reader has closed */
+    _Atomic uint64_t read; /* the same of messages read; for messages of errors alone */
     unsigned char unused[CACHE_LINE - 16];
 };
 static_assert(sizeof(struct cast_line) == CACHE_LINE, "one line");
@@ -68,8 +69,8 @@ static inline size_t cast_heap_at(uint32_t slots)
     return (at + CAST_PAGE - 1) / CAST_PAGE * CAST_PAGE;
 }
 
-/* The half of a word of 64 bits that a process sleeps on. */
-static inline const void *cast_low_half(const _Atomic uint64_t *word)
+/* The 32 bits of a word that a process sleeps on. */
+static inline const void *cast_low_word(const _Atomic uint64_t *word)
 {
     return (const char *)(const void *)word + (__BYTE_ORDER == __BIG_ENDIAN ? 4 : 0);
 }

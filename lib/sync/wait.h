@@ -44,7 +44,7 @@ struct waiter {
     wait_words words;       /* NULL: there is one word or none. Set after wait_begin */
     /* Not NULL: how this thread sleeps, for at most so many ns, where no wake word can be set. Set after wait_begin */
     void (*sleep)(void *of, int64_t ns);
-    void *of; /* of `words`, of `sleep` */
+    void *of;                           /* of `words`, of `sleep` */
     _Atomic uint32_t *many[WAIT_WORDS]; /* the result of `words` */
     uint32_t many_words;
     int64_t deadline, yield_from, sleep_from;

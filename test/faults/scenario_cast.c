@@ -41,11 +41,12 @@ static int cast_write(struct player *p, rcast_t c, uint64_t i)
     return rc;
 }
 
-/* Until both readers have the first message, or the kill is over: a writer that dies before has written for nobody. */
+/* Until both readers have the first message, or the kill is over: what a writer has written before is lost with it. */
 static void cast_await_readers(const struct player *p)
 {
     for (int i = 0; i < SCENARIO_RANKS; i++)
-        while (i != p->rank && atomic_load(&p->board->rank[i].attached) <= (i == BYSTANDER && p->rank)) {
+        while (i != p->rank &&
+               atomic_load(&p->board->rank[i].attached) <= (i == BYSTANDER && p->rank)) {
             int64_t killed = atomic_load(&p->board->killed);
 
             if (killed != 0 && clock_now() > killed)
@@ -92,8 +93,7 @@ static int cast_read_all(struct player *p, rcast_t c, int writer)
         while (scene_once_more(p, rc));
         if (rc != 0)
             break;
-        CHECK(NULL, bytes == cast_bytes(i) &&
-                        pattern_same(i % 4 == 0 ? copy : mem, bytes, i));
+        CHECK(NULL, bytes == cast_bytes(i) && pattern_same(i % 4 == 0 ? copy : mem, bytes, i));
         if (i == 0)
             atomic_fetch_add(&p->board->rank[p->rank].attached, 1);
         if (i % 16 == 11)

@@ -202,8 +202,7 @@ static void full_window(uint64_t context, uint32_t slots)
 /* A reader holds all that can be in use; the heap is full of what this writer has not written. */
 static void held_all(uint64_t context)
 {
-    rcast_t c =
-        cast_of((rcast_config_t){.context = context, .slots = 4, .heap_bytes = 4096});
+    rcast_t c = cast_of((rcast_config_t){.context = context, .slots = 4, .heap_bytes = 4096});
     const void *mem[4], *one;
     void *own[2];
     size_t bytes;

@@ -25,16 +25,11 @@ static void test_refused(void **state)
 {
     static const int twice[] = {0, 0}, none[] = {1};
     static const rcast_config_t bad[] = {
-        {.writer = 1},
-        {.writer = -1},
-        {.timeout_ms = -3},
-        {.context = UINT64_C(1) << 61},
-        {.heap_bytes = 4095},
-        {.heap_bytes = UINT64_MAX},
-        {.slots = 1},
-        {.slots = 3},
-        {.slots = 131072},
-        {.zero = 1},
+        {.writer = 1},        {.writer = -1},
+        {.timeout_ms = -3},   {.context = UINT64_C(1) << 61},
+        {.heap_bytes = 4095}, {.heap_bytes = UINT64_MAX},
+        {.slots = 1},         {.slots = 3},
+        {.slots = 131072},    {.zero = 1},
     };
     rcast_config_t cfg = {.context = 1};
     rcast_t c = NULL;
@@ -56,7 +51,7 @@ static void test_refused(void **state)
     CHECK_OK(NULL, rcast_close(c));
 }
 
-/* The writer of nobody: memory is there, and is sent to nobody. */
+/* A writer without readers: memory is there, and cannot be sent. */
 static void test_alone(void **state)
 {
     rcast_t c = cast_alone(2);

@@ -28,10 +28,10 @@
 struct board_member {
     int rank;
     uint32_t host;
-    uint32_t mate; /* here: index into rboard.sleepers */
-    bool here;     /* a member of this host; this member itself is one */
-    bool awaited;  /* here: neither its memory nor the message that it will not come has arrived */
-    bool answered; /* its OPEN has been answered */
+    uint32_t mate;  /* here: index into rboard.sleepers */
+    bool here;      /* a member of this host; this member itself is one */
+    bool awaited;   /* here: neither its memory nor the message that it will not come has arrived */
+    bool answered;  /* its OPEN has been answered */
     uint64_t bytes; /* of its memory, as configured */
     _Atomic int code;        /* rboard_state: why it takes no part any more; 0: it does */
     const void *_Atomic mem; /* NULL: not mapped, or the member has died */

@@ -24,8 +24,7 @@
 
 /* ---- what the caller gives ---- */
 
-static int board_check_config(const rboard_config_t *cfg, int n, int *timeout_ms,
-                              struct error *err)
+static int board_check_config(const rboard_config_t *cfg, int n, int *timeout_ms, struct error *err)
 {
     if (n < 1 || n > MEMBERS_MOST)
         return error_set(err, -EINVAL, "n is %d; it must be 1 to %d", n, MEMBERS_MOST);

@@ -59,8 +59,8 @@ void rboard_wake_one(rboard_t board, const void *word, int member)
         fence_store_before_wake_look();
     else
         compiler_store_before_wake_look();
-    sleepers = atomic_load_explicit(&board->sleepers[board->member[member].mate],
-                                    memory_order_acquire);
+    sleepers =
+        atomic_load_explicit(&board->sleepers[board->member[member].mate], memory_order_acquire);
     if (UNLIKELY(atomic_load_explicit(sleepers, memory_order_relaxed) != 0))
         futex_wake(word);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* wait.c: attempts, waits, and what a deadline reports; see cast.h. */
+/* await.c: attempts, waits, and what a deadline reports; see cast.h. */
 #include "cast/cast.h"
 
 #include "rpipe/end/error.h"
@@ -9,22 +9,22 @@
 
 #include <errno.h>
 
-#define WAIT_MOST_WORDS 64
-#define WAIT_NAP_NS (NS_PER_MS / 20) /* where no word of this host changes */
+#define AWAIT_WORDS 64
+#define AWAIT_NAP_NS (NS_PER_MS / 20) /* where no word of this host changes */
 
-struct cast_wait {
+struct cast_awaited {
     struct rcast *c;
     int (*attempt)(struct rcast *c, void *of);
     void *of;
 };
 
 /* The words of all paths; -1: a path has none. */
-static int wait_find(struct rcast *c, rboard_word_t *word)
+static int await_find(struct rcast *c, rboard_word_t *word)
 {
     int n = 0;
 
     for (int i = 0; i < CAST_PATHS && c->path[i] != NULL; i++) {
-        int more = c->path[i]->ops->words(c->path[i], word + n, WAIT_MOST_WORDS - n);
+        int more = c->path[i]->ops->words(c->path[i], word + n, AWAIT_WORDS - n);
 
         if (more < 0)
             return -1;
@@ -33,21 +33,21 @@ static int wait_find(struct rcast *c, rboard_word_t *word)
     return n;
 }
 
-static void wait_sleep(void *of, int64_t ns)
+static void await_sleep(void *of, int64_t ns)
 {
-    const struct cast_wait *a = of;
-    rboard_word_t word[WAIT_MOST_WORDS];
-    int n = wait_find(a->c, word);
+    const struct cast_awaited *a = of;
+    rboard_word_t word[AWAIT_WORDS];
+    int n = await_find(a->c, word);
 
     if (n > 0)
         (void)rboard_sleep(a->c->board, word, n, (int)((ns + NS_PER_MS - 1) / NS_PER_MS));
     else
-        clock_sleep(ns < WAIT_NAP_NS ? ns : WAIT_NAP_NS);
+        clock_sleep(ns < AWAIT_NAP_NS ? ns : AWAIT_NAP_NS);
 }
 
-static int wait_attempt(void *of)
+static int await_attempt(void *of)
 {
-    const struct cast_wait *a = of;
+    const struct cast_awaited *a = of;
     int rc = calls_ended() ? job_check() : 0;
 
     if (rc != 0)
@@ -60,20 +60,20 @@ static int wait_attempt(void *of)
 
 int cast_await(struct rcast *c, int flags, int (*attempt)(struct rcast *c, void *of), void *of)
 {
-    struct cast_wait a = {c, attempt, of};
+    struct cast_awaited a = {c, attempt, of};
     struct waiter w;
-    int rc = wait_attempt(&a);
+    int rc = await_attempt(&a);
 
     if (rc != R_PENDING || (flags & R_NOWAIT) != 0)
         return rc;
     wait_begin(&w, NULL, deadline_in_ms(c->timeout_ms), false);
-    w.sleep = wait_sleep;
+    w.sleep = await_sleep;
     w.of = &a;
-    return wait_until(&w, wait_attempt, &a);
+    return wait_until(&w, await_attempt, &a);
 }
 
 /* The live reader that has freed least. -1: there is none. */
-static int wait_find_last(const struct rcast *c, uint64_t *read, uint64_t *freed)
+static int await_find_last(const struct rcast *c, uint64_t *read, uint64_t *freed)
 {
     int last = -1;
 
@@ -97,15 +97,15 @@ static int wait_find_last(const struct rcast *c, uint64_t *read, uint64_t *freed
 int cast_writer_timed_out(struct rcast *c, const char *what)
 {
     uint64_t read, freed;
-    int last = wait_find_last(c, &read, &freed);
+    int last = await_find_last(c, &read, &freed);
 
     c->last_lost = last;
     if (last < 0)
         return call_error(NULL, -ETIMEDOUT, "no %s within %d ms", what, c->timeout_ms);
-    return call_error(NULL, -ETIMEDOUT,
-                      "no %s within %d ms: member %d, rank %d, has read %llu and freed %llu of %llu "
-                      "messages, and %u can be in use; it has to call rcast_read and rcast_free",
-                      what, c->timeout_ms, last, c->member[last].rank,
-                      (unsigned long long)(read - c->first), (unsigned long long)(freed - c->first),
-                      (unsigned long long)(c->next - c->first), c->slots);
+    return call_error(
+        NULL, -ETIMEDOUT,
+        "no %s within %d ms: member %d, rank %d, has read %llu and freed %llu of %llu "
+        "messages, and %u can be in use; it has to call rcast_read and rcast_free",
+        what, c->timeout_ms, last, c->member[last].rank, (unsigned long long)(read - c->first),
+        (unsigned long long)(freed - c->first), (unsigned long long)(c->next - c->first), c->slots);
 }

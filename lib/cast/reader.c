@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * read.c: rcast_read, rcast_free, rcast_recv: what is held; see cast.h.
+ * reader.c: rcast_read, rcast_free, rcast_recv: what is held; see cast.h.
  *
  * What a reader has read and not freed is in `held`, at its number. The path learns of each message that is freed, and of the floor of
  * this reader, below which all are.
@@ -16,29 +16,30 @@
 /* ---- messages ---- */
 
 /* Nothing will come any more: the same result for this call and all later ones. */
-static int read_end(struct rcast *c, int code, const char *why)
+static int reader_end(struct rcast *c, int code, const char *why)
 {
     struct cast_member *writer = &c->member[c->writer];
 
     c->ended = code;
     if (code == R_EOF) {
         cast_member_left(c, c->writer, CAST_CLOSED, 0, "closed");
-        return call_error(NULL, R_EOF, "the writer, member %d, rank %d, has closed, and all is read",
-                          c->writer, writer->rank);
+        return call_error(NULL, R_EOF,
+                          "the writer, member %d, rank %d, has closed, and all is read", c->writer,
+                          writer->rank);
     }
     cast_member_left(c, c->writer, CAST_LOST, code, "%s", why);
     return cast_loss_error(c, c->writer);
 }
 
 /* The next message, without taking it. */
-static int read_attempt(struct rcast *c, void *of)
+static int reader_attempt(struct rcast *c, void *of)
 {
     struct cast_message *m = of;
     struct error err = {""};
     int rc;
 
     if (c->ended != 0)
-        return read_end(c, c->ended, "");
+        return reader_end(c, c->ended, "");
     if (c->next - c->floor == c->slots)
         return call_error(NULL, -ENOBUFS,
                           "this member holds all of the %u messages that can be in use; free them, "
@@ -46,12 +47,12 @@ static int read_attempt(struct rcast *c, void *of)
                           c->slots);
     m->number = c->next;
     rc = c->path[0]->ops->poll(c->path[0], m, &err);
-    return rc == 0 || rc == R_PENDING ? rc : read_end(c, rc, err.text);
+    return rc == 0 || rc == R_PENDING ? rc : reader_end(c, rc, err.text);
 }
 
-static int read_await(struct rcast *c, struct cast_message *m, int flags)
+static int reader_await(struct rcast *c, struct cast_message *m, int flags)
 {
-    int rc = cast_await(c, flags, read_attempt, m);
+    int rc = cast_await(c, flags, reader_attempt, m);
 
     if (rc == -ETIMEDOUT) {
         c->last_lost = c->writer;
@@ -65,7 +66,7 @@ static int read_await(struct rcast *c, struct cast_message *m, int flags)
 }
 
 /* All messages below the floor have been freed. */
-static inline void read_free(struct rcast *c, uint64_t number)
+static inline void reader_free(struct rcast *c, uint64_t number)
 {
     c->held[number & (c->slots - 1)].mem = NULL;
     while (c->floor != c->next && c->held[c->floor & (c->slots - 1)].mem == NULL)
@@ -73,14 +74,14 @@ static inline void read_free(struct rcast *c, uint64_t number)
     c->path[0]->ops->release(c->path[0], number, c->floor);
 }
 
-static inline void read_take(struct rcast *c, const struct cast_message *m)
+static inline void reader_take(struct rcast *c, const struct cast_message *m)
 {
     c->held[c->next & (c->slots - 1)] = (struct cast_held){m->mem, m->bytes};
     c->next++;
 }
 
 /* One attempt on the short path. 0; R_PENDING, which is the result with R_NOWAIT; or what the long path finds again. */
-static inline int read_once(struct rcast *c, struct cast_message *m)
+static inline int reader_once(struct rcast *c, struct cast_message *m)
 {
     struct error err;
 
@@ -91,12 +92,12 @@ static inline int read_once(struct rcast *c, struct cast_message *m)
     return c->path[0]->ops->poll(c->path[0], m, &err);
 }
 
-static inline bool read_is_over(const struct rcast *c, int rc, int flags)
+static inline bool reader_is_over(const struct rcast *c, int rc, int flags)
 {
     return rc == R_PENDING && flags == R_NOWAIT && c->path[0]->ops->progress == NULL;
 }
 
-static NOINLINE int read_slow(struct rcast *c, const void **mem, size_t *bytes, int flags)
+static NOINLINE int reader_slow(struct rcast *c, const void **mem, size_t *bytes, int flags)
 {
     struct cast_message m;
     struct call call;
@@ -107,9 +108,9 @@ static NOINLINE int read_slow(struct rcast *c, const void **mem, size_t *bytes, 
     if (rc == 0 && (mem == NULL || bytes == NULL))
         rc = call_error(NULL, -EINVAL, "%s is NULL", mem == NULL ? "mem" : "bytes");
     if (rc == 0)
-        rc = read_await(c, &m, flags);
+        rc = reader_await(c, &m, flags);
     if (rc == 0) {
-        read_take(c, &m);
+        reader_take(c, &m);
         *mem = m.mem;
         *bytes = m.bytes;
         RPIPE_FAILPOINT("rcast_read: message taken");
@@ -123,10 +124,12 @@ int rcast_read(rcast_t cast, const void **mem, size_t *bytes, int flags)
     int rc = -EINVAL;
 
     if (LIKELY(cast_may(cast, false, flags) && mem != NULL && bytes != NULL))
-        rc = read_once(cast, &m);
+        rc = reader_once(cast, &m);
     if (UNLIKELY(rc != 0))
-        return rc != -EINVAL && read_is_over(cast, rc, flags) ? rc : read_slow(cast, mem, bytes, flags);
-    read_take(cast, &m);
+        return rc != -EINVAL && reader_is_over(cast, rc, flags)
+                   ? rc
+                   : reader_slow(cast, mem, bytes, flags);
+    reader_take(cast, &m);
     *mem = m.mem;
     *bytes = m.bytes;
     return 0;
@@ -135,7 +138,7 @@ int rcast_read(rcast_t cast, const void **mem, size_t *bytes, int flags)
 /* ---- freeing ---- */
 
 /* The number of a message that is held; c->next: it is none. */
-static inline uint64_t read_find(const struct rcast *c, const void *mem)
+static inline uint64_t reader_find(const struct rcast *c, const void *mem)
 {
     uint64_t number = c->floor;
 
@@ -144,7 +147,7 @@ static inline uint64_t read_find(const struct rcast *c, const void *mem)
     return number;
 }
 
-static NOINLINE int free_slow(struct rcast *c, const void *mem)
+static NOINLINE int reader_free_slow(struct rcast *c, const void *mem)
 {
     struct call call;
     int rc = cast_begin(&call, "rcast_free", c, CAST_ANY);
@@ -163,28 +166,30 @@ int rcast_free(rcast_t cast, const void *mem)
     uint64_t number;
 
     if (UNLIKELY(!cast_may(cast, false, 0) || mem == NULL))
-        return free_slow(cast, mem);
-    number = read_find(cast, mem);
+        return reader_free_slow(cast, mem);
+    number = reader_find(cast, mem);
     if (UNLIKELY(number == cast->next))
-        return free_slow(cast, mem);
-    read_free(cast, number);
+        return reader_free_slow(cast, mem);
+    reader_free(cast, number);
     return 0;
 }
 
 /* ---- copies ---- */
 
-static inline void recv_copy(struct rcast *c, const struct cast_message *m, void *buf, size_t *bytes)
+static inline void reader_recv_copy(struct rcast *c, const struct cast_message *m, void *buf,
+                                    size_t *bytes)
 {
     if (m->bytes == 8)
         memcpy(buf, m->mem, 8);
     else if (m->bytes > 0)
         memcpy(buf, m->mem, m->bytes);
     *bytes = m->bytes;
-    read_take(c, m);
-    read_free(c, m->number);
+    reader_take(c, m);
+    reader_free(c, m->number);
 }
 
-static NOINLINE int recv_slow(struct rcast *c, void *buf, size_t room, size_t *bytes, int flags)
+static NOINLINE int reader_recv_slow(struct rcast *c, void *buf, size_t room, size_t *bytes,
+                                     int flags)
 {
     struct cast_message m;
     struct call call;
@@ -195,7 +200,7 @@ static NOINLINE int recv_slow(struct rcast *c, void *buf, size_t room, size_t *b
     if (rc == 0 && (bytes == NULL || (buf == NULL && room > 0)))
         rc = call_error(NULL, -EINVAL, "%s is NULL", bytes == NULL ? "bytes" : "buf");
     if (rc == 0)
-        rc = read_await(c, &m, flags);
+        rc = reader_await(c, &m, flags);
     if (rc == 0 && m.bytes > room) {
         *bytes = m.bytes;
         rc = call_error(NULL, -EMSGSIZE,
@@ -203,7 +208,7 @@ static NOINLINE int recv_slow(struct rcast *c, void *buf, size_t room, size_t *b
                         (unsigned long long)m.bytes, room);
     }
     if (rc == 0)
-        recv_copy(c, &m, buf, bytes);
+        reader_recv_copy(c, &m, buf, bytes);
     RPIPE_FAILPOINT("rcast_recv: message freed");
     return call_end(&call, rc);
 }
@@ -214,11 +219,11 @@ int rcast_recv(rcast_t cast, void *buf, size_t room, size_t *bytes, int flags)
     int rc = -EINVAL;
 
     if (LIKELY(cast_may(cast, false, flags) && bytes != NULL && (buf != NULL || room == 0)))
-        rc = read_once(cast, &m);
+        rc = reader_once(cast, &m);
     if (UNLIKELY(rc != 0 || m.bytes > room))
-        return rc != -EINVAL && rc != 0 && read_is_over(cast, rc, flags)
+        return rc != -EINVAL && rc != 0 && reader_is_over(cast, rc, flags)
                    ? rc
-                   : recv_slow(cast, buf, room, bytes, flags);
-    recv_copy(cast, &m, buf, bytes);
+                   : reader_recv_slow(cast, buf, room, bytes, flags);
+    reader_recv_copy(cast, &m, buf, bytes);
     return 0;
 }

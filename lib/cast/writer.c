@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * write.c: rcast_alloc, rcast_write, rcast_send: memory, and the window; see cast.h.
+ * writer.c: rcast_alloc, rcast_write, rcast_send: memory, and the window; see cast.h.
  *
  * A message of up to CAST_INLINE bytes is filled in private memory and copied into its slot; a larger one is filled in the heap, where
  * readers read it. Blocks are freed in the order of messages, as the floor rises. The floor is refreshed only where there is no slot or
@@ -14,9 +14,11 @@
 #include <errno.h>
 #include <string.h>
 
+#define WRITER_AHEAD 8 /* slots */
+
 /* ---- the floor ---- */
 
-static void write_reclaim(struct rcast *c)
+static void writer_reclaim(struct rcast *c)
 {
     for (; c->reclaimed != c->floor; c->reclaimed++) {
         struct cast_sent *s = &c->sent[c->reclaimed & (c->slots - 1)];
@@ -28,7 +30,7 @@ static void write_reclaim(struct rcast *c)
 }
 
 /* Is every live reader beyond all messages below `need`? R_PENDING: not yet. A loss is reported first, and ends the call. */
-static int write_refresh(struct rcast *c, uint64_t need)
+static int writer_refresh(struct rcast *c, uint64_t need)
 {
     uint64_t least = c->next;
     int rc;
@@ -40,7 +42,7 @@ static int write_refresh(struct rcast *c, uint64_t need)
             least = of_path;
     }
     c->floor = least;
-    write_reclaim(c);
+    writer_reclaim(c);
     rc = cast_report_loss(c);
     if (rc != 0)
         return rc;
@@ -51,7 +53,7 @@ static int write_refresh(struct rcast *c, uint64_t need)
 
 /* ---- memory ---- */
 
-static struct cast_unsent *write_find(struct rcast *c, const void *mem)
+static struct cast_unsent *writer_find(struct rcast *c, const void *mem)
 {
     for (int i = c->nunsent - 1; i >= 0; i--)
         if (c->unsent[i]->mem == mem)
@@ -59,7 +61,7 @@ static struct cast_unsent *write_find(struct rcast *c, const void *mem)
     return NULL;
 }
 
-static void write_forget(struct rcast *c, const struct cast_unsent *u)
+static void writer_forget(struct rcast *c, const struct cast_unsent *u)
 {
     for (int i = 0; i < c->nunsent; i++)
         if (c->unsent[i] == u) {
@@ -71,7 +73,7 @@ static void write_forget(struct rcast *c, const struct cast_unsent *u)
         }
 }
 
-static void *write_take(struct rcast *c, raddr_t d, size_t bytes)
+static void *writer_take(struct rcast *c, raddr_t d, size_t bytes)
 {
     struct cast_unsent *u = c->unsent[c->nunsent++];
 
@@ -81,14 +83,14 @@ static void *write_take(struct rcast *c, raddr_t d, size_t bytes)
     return u->mem;
 }
 
-struct alloc_arguments {
+struct writer_alloc_arguments {
     size_t bytes;
     raddr_t d;
 };
 
-static int alloc_attempt(struct rcast *c, void *of)
+static int writer_alloc_attempt(struct rcast *c, void *of)
 {
-    struct alloc_arguments *a = of;
+    struct writer_alloc_arguments *a = of;
 
     for (;;) {
         uint64_t before = c->floor;
@@ -106,17 +108,17 @@ static int alloc_attempt(struct rcast *c, void *of)
                               "%zu bytes do not fit beside the %d messages that are allocated here "
                               "and not written; write or free them first",
                               a->bytes, c->nunsent);
-        rc = write_refresh(c, c->floor + 1);
+        rc = writer_refresh(c, c->floor + 1);
         if (rc != 0 && (rc != R_PENDING || c->floor == before))
             return rc;
     }
 }
 
 /* Memory in the heap for more than CAST_INLINE bytes. */
-static int alloc_in_heap(struct rcast *c, size_t bytes, raddr_t *d, int flags)
+static int writer_alloc_in_heap(struct rcast *c, size_t bytes, raddr_t *d, int flags)
 {
-    struct alloc_arguments a = {bytes, ADDR_NULL};
-    int rc = cast_await(c, flags, alloc_attempt, &a);
+    struct writer_alloc_arguments a = {bytes, ADDR_NULL};
+    int rc = cast_await(c, flags, writer_alloc_attempt, &a);
 
     if (rc == -ETIMEDOUT)
         rc = cast_writer_timed_out(c, "memory");
@@ -124,7 +126,7 @@ static int alloc_in_heap(struct rcast *c, size_t bytes, raddr_t *d, int flags)
     return rc;
 }
 
-static NOINLINE int alloc_slow(struct rcast *c, size_t bytes, void **mem, int flags)
+static NOINLINE int writer_alloc_slow(struct rcast *c, size_t bytes, void **mem, int flags)
 {
     struct call call;
     raddr_t d = ADDR_NULL;
@@ -139,9 +141,9 @@ static NOINLINE int alloc_slow(struct rcast *c, size_t bytes, void **mem, int fl
                         "%d messages are allocated and not written; write or free one first",
                         CAST_UNSENT);
     if (rc == 0 && bytes > CAST_INLINE)
-        rc = alloc_in_heap(c, bytes, &d, flags);
+        rc = writer_alloc_in_heap(c, bytes, &d, flags);
     if (rc == 0)
-        *mem = write_take(c, d, bytes);
+        *mem = writer_take(c, d, bytes);
     return call_end(&call, rc);
 }
 
@@ -150,42 +152,42 @@ int rcast_alloc(rcast_t cast, size_t bytes, void **mem, int flags)
     raddr_t d = ADDR_NULL;
 
     if (UNLIKELY(!cast_may(cast, true, flags) || mem == NULL || cast->nunsent == CAST_UNSENT))
-        return alloc_slow(cast, bytes, mem, flags);
+        return writer_alloc_slow(cast, bytes, mem, flags);
     if (bytes > CAST_INLINE) {
         d = rvmem_alloc(cast->heap, bytes);
         if (UNLIKELY(d == ADDR_NULL))
-            return alloc_slow(cast, bytes, mem, flags);
+            return writer_alloc_slow(cast, bytes, mem, flags);
     }
-    *mem = write_take(cast, d, bytes);
+    *mem = writer_take(cast, d, bytes);
     return 0;
 }
 
 /* rcast_free of the writer. */
 int cast_give_back(struct rcast *c, const void *mem)
 {
-    const struct cast_unsent *u = write_find(c, mem);
+    const struct cast_unsent *u = writer_find(c, mem);
 
     if (u == NULL)
         return call_error(NULL, -EINVAL, "%p is no message that is allocated and not written", mem);
     if (u->d != ADDR_NULL)
         (void)rvmem_free(c->heap, u->d);
-    write_forget(c, u);
+    writer_forget(c, u);
     return 0;
 }
 
 /* ---- sending ---- */
 
-/* The window, and the room of all paths. */
-static int write_attempt(struct rcast *c, void *of)
+/* The window, and what the paths need. */
+static int writer_attempt(struct rcast *c, void *of)
 {
     struct cast_message m = *(const struct cast_message *)of;
     int rc;
 
     if (c->ended_here)
         return call_error(NULL, -EPIPE, "rcast_close has been called; close again");
-    rc = c->next - c->floor < c->slots ? 0 : write_refresh(c, c->next - c->slots + 1);
+    rc = c->next - c->floor < c->slots ? 0 : writer_refresh(c, c->next - c->slots + 1);
     if (rc == 0 && c->live == 0)
-        rc = write_refresh(c, c->next);
+        rc = writer_refresh(c, c->next);
     m.number = c->next;
     for (int i = 0; rc == 0 && i < CAST_PATHS && c->path[i] != NULL; i++)
         if (c->path[i]->ops->room != NULL)
@@ -193,14 +195,14 @@ static int write_attempt(struct rcast *c, void *of)
     return rc;
 }
 
-static inline bool write_is_ready(const struct rcast *c)
+static inline bool writer_is_ready(const struct rcast *c)
 {
-    return c->next - c->floor < c->slots && c->live > 0 && !c->ended_here && c->path[0]->ops->room == NULL &&
-           c->path[1] == NULL;
+    return c->next - c->floor < c->slots && c->live > 0 && !c->ended_here &&
+           c->path[0]->ops->room == NULL && c->path[1] == NULL;
 }
 
 /* Fills the slot and publishes it. `d` is in the heap, with `mem` and `bytes`; or ADDR_NULL. */
-static inline void write_publish(struct rcast *c, raddr_t d, const void *mem, size_t bytes)
+static inline void writer_publish(struct rcast *c, raddr_t d, const void *mem, size_t bytes)
 {
     struct cast_slot *slot = &c->slot[c->next & (c->slots - 1)];
     struct cast_sent *sent = &c->sent[c->next & (c->slots - 1)];
@@ -225,17 +227,19 @@ static inline void write_publish(struct rcast *c, raddr_t d, const void *mem, si
         c->path[i]->ops->publish(c->path[i], &m);
     }
     c->next++;
+    /* after the message is out: the readers still have the line, from the lap before */
+    cpu_prefetch_write(&c->slot[(c->next + WRITER_AHEAD) & (c->slots - 1)]);
 }
 
-static int write_await(struct rcast *c, const void *mem, size_t bytes, int flags)
+static int writer_await(struct rcast *c, const void *mem, size_t bytes, int flags)
 {
     struct cast_message m = {0, mem, bytes};
-    int rc = cast_await(c, flags, write_attempt, &m);
+    int rc = cast_await(c, flags, writer_attempt, &m);
 
     return rc == -ETIMEDOUT ? cast_writer_timed_out(c, "slot") : rc;
 }
 
-static NOINLINE int write_slow(struct rcast *c, void *mem, size_t bytes, int flags)
+static NOINLINE int writer_slow(struct rcast *c, void *mem, size_t bytes, int flags)
 {
     const struct cast_unsent *u;
     struct call call;
@@ -245,17 +249,17 @@ static NOINLINE int write_slow(struct rcast *c, void *mem, size_t bytes, int fla
         rc = call_check_flags(NULL, flags);
     if (rc != 0)
         return call_end(&call, rc);
-    u = write_find(c, mem);
+    u = writer_find(c, mem);
     if (u == NULL)
         rc = call_error(NULL, -EINVAL, "%p is no message that is allocated and not written", mem);
     else if (bytes > u->bytes)
         rc = call_error(NULL, -EINVAL, "bytes is %zu, and %llu are allocated", bytes,
                         (unsigned long long)u->bytes);
     else
-        rc = write_await(c, mem, bytes, flags);
+        rc = writer_await(c, mem, bytes, flags);
     if (rc == 0) {
-        write_publish(c, u->d, mem, bytes);
-        write_forget(c, u);
+        writer_publish(c, u->d, mem, bytes);
+        writer_forget(c, u);
     }
     return call_end(&call, rc);
 }
@@ -264,17 +268,17 @@ int rcast_write(rcast_t cast, void *mem, size_t bytes, int flags)
 {
     const struct cast_unsent *u;
 
-    if (UNLIKELY(!cast_may(cast, true, flags) || !write_is_ready(cast)))
-        return write_slow(cast, mem, bytes, flags);
-    u = write_find(cast, mem);
+    if (UNLIKELY(!cast_may(cast, true, flags) || !writer_is_ready(cast)))
+        return writer_slow(cast, mem, bytes, flags);
+    u = writer_find(cast, mem);
     if (UNLIKELY(u == NULL || bytes > u->bytes))
-        return write_slow(cast, mem, bytes, flags);
-    write_publish(cast, u->d, mem, bytes);
-    write_forget(cast, u);
+        return writer_slow(cast, mem, bytes, flags);
+    writer_publish(cast, u->d, mem, bytes);
+    writer_forget(cast, u);
     return 0;
 }
 
-static NOINLINE int send_slow(struct rcast *c, const void *buf, size_t bytes, int flags)
+static NOINLINE int writer_send_slow(struct rcast *c, const void *buf, size_t bytes, int flags)
 {
     struct call call;
     raddr_t d = ADDR_NULL;
@@ -286,15 +290,15 @@ static NOINLINE int send_slow(struct rcast *c, const void *buf, size_t bytes, in
     if (rc == 0 && buf == NULL && bytes > 0)
         rc = call_error(NULL, -EINVAL, "buf is NULL for %zu bytes", bytes);
     if (rc == 0 && bytes > CAST_INLINE) {
-        rc = alloc_in_heap(c, bytes, &d, flags);
+        rc = writer_alloc_in_heap(c, bytes, &d, flags);
         if (rc == 0)
             mem = memcpy(rvmem_mem(c->heap, d), buf, bytes);
     }
     if (rc == 0) {
-        rc = write_await(c, mem, bytes, flags);
+        rc = writer_await(c, mem, bytes, flags);
         RPIPE_FAILPOINT("rcast_send: before the message");
         if (rc == 0)
-            write_publish(c, d, mem, bytes);
+            writer_publish(c, d, mem, bytes);
         else if (d != ADDR_NULL)
             (void)rvmem_free(c->heap, d);
     }
@@ -303,9 +307,9 @@ static NOINLINE int send_slow(struct rcast *c, const void *buf, size_t bytes, in
 
 int rcast_send(rcast_t cast, const void *buf, size_t bytes, int flags)
 {
-    if (UNLIKELY(!cast_may(cast, true, flags) || bytes > CAST_INLINE || !write_is_ready(cast) ||
+    if (UNLIKELY(!cast_may(cast, true, flags) || bytes > CAST_INLINE || !writer_is_ready(cast) ||
                  (buf == NULL && bytes > 0)))
-        return send_slow(cast, buf, bytes, flags);
-    write_publish(cast, ADDR_NULL, buf, bytes);
+        return writer_send_slow(cast, buf, bytes, flags);
+    writer_publish(cast, ADDR_NULL, buf, bytes);
     return 0;
 }
