@@ -277,7 +277,10 @@ static int host_check_writer(struct host_path *h, const struct cast_message *m, 
     if (state == 0 || state == R_PENDING)
         return R_PENDING;
     if (state == -EPIPE)
-        return R_EOF;
+        return h->head != NULL ? R_EOF
+                               : error_set(err, -EPROTO,
+                                           "it has left before its memory was mapped here, and has "
+                                           "not called rcast_close, which waits for that");
     if (state != -ECONNRESET)
         return error_set(
             err, -EPROTO,

@@ -53,24 +53,22 @@ static int writer_refresh(struct rcast *c, uint64_t need)
 
 /* ---- memory ---- */
 
-static struct cast_unsent *writer_find(struct rcast *c, const void *mem)
+/* Its index; -1: there is no such message. The last one first: it is written next, mostly. */
+static inline int writer_find(const struct rcast *c, const void *mem)
 {
-    for (int i = c->nunsent - 1; i >= 0; i--)
-        if (c->unsent[i]->mem == mem)
-            return c->unsent[i];
-    return NULL;
+    int i = c->nunsent - 1;
+
+    while (i >= 0 && c->unsent[i]->mem != mem)
+        i--;
+    return i;
 }
 
-static void writer_forget(struct rcast *c, const struct cast_unsent *u)
+static inline void writer_forget(struct rcast *c, int i)
 {
-    for (int i = 0; i < c->nunsent; i++)
-        if (c->unsent[i] == u) {
-            struct cast_unsent *last = c->unsent[--c->nunsent];
+    struct cast_unsent *u = c->unsent[i];
 
-            c->unsent[c->nunsent] = c->unsent[i];
-            c->unsent[i] = last;
-            return;
-        }
+    c->unsent[i] = c->unsent[--c->nunsent];
+    c->unsent[c->nunsent] = u;
 }
 
 static void *writer_take(struct rcast *c, raddr_t d, size_t bytes)
@@ -165,13 +163,13 @@ int rcast_alloc(rcast_t cast, size_t bytes, void **mem, int flags)
 /* rcast_free of the writer. */
 int cast_give_back(struct rcast *c, const void *mem)
 {
-    const struct cast_unsent *u = writer_find(c, mem);
+    const int i = writer_find(c, mem);
 
-    if (u == NULL)
+    if (i < 0)
         return call_error(NULL, -EINVAL, "%p is no message that is allocated and not written", mem);
-    if (u->d != ADDR_NULL)
-        (void)rvmem_free(c->heap, u->d);
-    writer_forget(c, u);
+    if (c->unsent[i]->d != ADDR_NULL)
+        (void)rvmem_free(c->heap, c->unsent[i]->d);
+    writer_forget(c, i);
     return 0;
 }
 
@@ -241,40 +239,39 @@ static int writer_await(struct rcast *c, const void *mem, size_t bytes, int flag
 
 static NOINLINE int writer_slow(struct rcast *c, void *mem, size_t bytes, int flags)
 {
-    const struct cast_unsent *u;
     struct call call;
-    int rc = cast_begin(&call, "rcast_write", c, CAST_WRITER);
+    int i = -1, rc = cast_begin(&call, "rcast_write", c, CAST_WRITER);
 
     if (rc == 0)
         rc = call_check_flags(NULL, flags);
     if (rc != 0)
         return call_end(&call, rc);
-    u = writer_find(c, mem);
-    if (u == NULL)
+    i = writer_find(c, mem);
+    if (i < 0)
         rc = call_error(NULL, -EINVAL, "%p is no message that is allocated and not written", mem);
-    else if (bytes > u->bytes)
+    else if (bytes > c->unsent[i]->bytes)
         rc = call_error(NULL, -EINVAL, "bytes is %zu, and %llu are allocated", bytes,
-                        (unsigned long long)u->bytes);
+                        (unsigned long long)c->unsent[i]->bytes);
     else
         rc = writer_await(c, mem, bytes, flags);
     if (rc == 0) {
-        writer_publish(c, u->d, mem, bytes);
-        writer_forget(c, u);
+        writer_publish(c, c->unsent[i]->d, mem, bytes);
+        writer_forget(c, i);
     }
     return call_end(&call, rc);
 }
 
 int rcast_write(rcast_t cast, void *mem, size_t bytes, int flags)
 {
-    const struct cast_unsent *u;
+    int i;
 
     if (UNLIKELY(!cast_may(cast, true, flags) || !writer_is_ready(cast)))
         return writer_slow(cast, mem, bytes, flags);
-    u = writer_find(cast, mem);
-    if (UNLIKELY(u == NULL || bytes > u->bytes))
+    i = writer_find(cast, mem);
+    if (UNLIKELY(i < 0 || bytes > cast->unsent[i]->bytes))
         return writer_slow(cast, mem, bytes, flags);
-    writer_publish(cast, u->d, mem, bytes);
-    writer_forget(cast, u);
+    writer_publish(cast, cast->unsent[i]->d, mem, bytes);
+    writer_forget(cast, i);
     return 0;
 }
 
