@@ -413,6 +413,42 @@ lib_libam_la_SOURCES = \
 	lib/am/wire.h
 lib_libam_la_CPPFLAGS = $(AM_CPPFLAGS) $(long_names)
 
+# messages by tag, made of pipes by their public functions alone
+lib_libmsg_la_SOURCES = \
+	lib/msg/advertise.c \
+	lib/msg/advertise.h \
+	lib/msg/arrive.c \
+	lib/msg/arrive.h \
+	lib/msg/context.c \
+	lib/msg/control.c \
+	lib/msg/fail.c \
+	lib/msg/fail.h \
+	lib/msg/link.c \
+	lib/msg/link.h \
+	lib/msg/match.c \
+	lib/msg/match.h \
+	lib/msg/msg.h \
+	lib/msg/out.c \
+	lib/msg/out.h \
+	lib/msg/places.c \
+	lib/msg/places.h \
+	lib/msg/pool.c \
+	lib/msg/pool.h \
+	lib/msg/probe.c \
+	lib/msg/progress.c \
+	lib/msg/progress.h \
+	lib/msg/receive.c \
+	lib/msg/request.c \
+	lib/msg/request.h \
+	lib/msg/send.c \
+	lib/msg/send.h \
+	lib/msg/serve.c \
+	lib/msg/wait.c \
+	lib/msg/wait.h \
+	lib/msg/wire.c \
+	lib/msg/wire.h
+lib_libmsg_la_CPPFLAGS = $(AM_CPPFLAGS) $(long_names)
+
 # plans of collective operations; a library of their own, since tools/sim executes them too
 lib_libcoll_la_SOURCES = \
 	lib/coll/alg_allgather.c \
@@ -504,7 +540,7 @@ lib_libcollengine_la_SOURCES = \
 lib_libcollengine_la_CPPFLAGS = $(AM_CPPFLAGS) $(long_names)
 
 # from the top down, as a linker needs archives
-layers = lib/libcollengine.la lib/libcoll.la lib/libam.la lib/librpipe.la lib/libcontrol.la lib/libbootstrap.la lib/libbtl.la lib/libsync.la lib/liballoc.la lib/libutil.la
+layers = lib/libcollengine.la lib/libcoll.la lib/libmsg.la lib/libam.la lib/librpipe.la lib/libcontrol.la lib/libbootstrap.la lib/libbtl.la lib/libsync.la lib/liballoc.la lib/libutil.la
 
 lib_LTLIBRARIES = lib/librmalloc.la
 lib_librmalloc_la_SOURCES =

@@ -28,6 +28,7 @@ mpi_programs = \
 	test/mpi/mp_master \
 	test/mpi/mp_mismatch \
 	test/mpi/mp_modes \
+	test/mpi/mp_msg \
 	test/mpi/mp_network \
 	test/mpi/mp_observe \
 	test/mpi/mp_pipe \

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * advertise.h: posted receives, and which of them the sender is informed about (RTR).
+ *
+ * A receive whose source and tag are given, and whose buffer is large, is advertised with its place (places.h), in the order of
+ * posting; not while a receive with a wildcard that was posted earlier could take its message, and not while an UNDO of this link is
+ * not answered. It is advertised at most once, unless an UNDO has taken that back.
+ */
+#ifndef MSG_ADVERTISE_H
+#define MSG_ADVERTISE_H
+
+#include "msg/msg.h"
+
+/* Posts a receive, for which no message waits. l: the link of its source, or NULL. */
+void msg_post(struct rmsg *msg, struct msg_request *r, struct msg_link *l);
+/* A posted receive is matched, or ends. */
+void msg_unpost(struct rmsg *msg, struct msg_request *r);
+/* Sends the RTRs that are possible now. */
+void msg_advertise(struct msg_link *l);
+/* Cancels a posted receive: it completes now, or when the peer has answered. */
+void msg_advertise_cancel(struct rmsg *msg, struct msg_request *r);
+/* UNDONE has come. False: there is no UNDO with this number. */
+bool msg_advertise_undone(struct msg_link *l, uint32_t number);
+/* REFUSED has come for a receive that is posted. */
+void msg_advertise_refused(struct msg_link *l, struct msg_request *r);
+
+#endif

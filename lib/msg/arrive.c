@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* arrive.c: see arrive.h: messages, and payloads of receives. */
+#include "msg/arrive.h"
+
+#include "msg/advertise.h"
+#include "msg/link.h"
+#include "msg/out.h"
+#include "msg/request.h"
+
+#include <errno.h>
+
+/* ---- messages that no receive has matched ---- */
+
+void msg_arrive_consumed(struct msg_link *l, size_t bytes)
+{
+    struct msg_wire_fields f = {0};
+
+    l->in_consumed += msg_wire_units(bytes);
+    if (MSG_LIKELY(l->in_consumed - l->in_reported < l->msg->share / 4))
+        return;
+    f.bytes = l->in_reported = l->in_consumed;
+    msg_out_say(l, MSG_WIRE_CREDIT, 0, 0, &f);
+}
+
+static void arrive_free(struct rmsg *msg, struct msg_message *m)
+{
+    if (m->d != ADDR_NULL)
+        (void)rmalloc_free(m->link->in, m->d);
+    if (!m->offered)
+        msg_arrive_consumed(m->link, m->bytes);
+    pool_put(&msg->messages, &m->item);
+}
+
+void msg_arrive_drop(struct rmsg *msg, struct msg_message *m)
+{
+    if (m->offered && m->send != 0)
+        msg_out_say(m->link, MSG_WIRE_FIN, 0, m->send, NULL);
+    arrive_free(msg, m);
+}
+
+/* The payload of r is at the sender, and the receiver has it moved. */
+static void arrive_fetch(struct msg_link *l, struct msg_request *r, uint32_t send)
+{
+    struct msg_wire_fields f = {.id = pool_id(&r->item), .bytes = r->total};
+
+    r->state = MSG_ARRIVING;
+    if (r->total > 0) {
+        msg_out_say(l, MSG_WIRE_CTS, 0, send, &f);
+        return;
+    }
+    msg_out_say(l, MSG_WIRE_FIN, 0, send, NULL);
+    msg_request_received(l->msg, r, 0);
+}
+
+void msg_arrive_take(struct rmsg *msg, struct msg_message *m, struct msg_request *r)
+{
+    struct match_key key = m->match.node[MATCH_EXACT].key;
+    struct msg_link *l = m->link;
+    uint32_t send = m->send;
+
+    msg->counts.received_waiting++;
+    msg_request_matched(r, l, key.space, key.tag, m->bytes);
+    if (m->offered) {
+        arrive_free(msg, m);
+        if (send != 0)
+            arrive_fetch(l, r, send);
+        else
+            msg_request_received(msg, r, l->code);
+        return;
+    }
+    if (r->total > 0)
+        memcpy(r->buf, msg_arrive_payload(m), r->total);
+    arrive_free(msg, m);
+    msg_request_received(msg, r, 0);
+}
+
+void msg_arrive_end(struct msg_link *l)
+{
+    struct rmsg *msg = l->msg;
+
+    for (uint32_t i = 1; i < msg->messages.chunks * POOL_CHUNK; i++) {
+        struct msg_message *m = pool_by_index(&msg->messages, i);
+
+        if (m == NULL || m->link != l || !m->offered)
+            continue;
+        m->send = 0;
+        if (m->taken)
+            continue;
+        match_unwait(&msg->waiting, &m->match);
+        arrive_free(msg, m);
+    }
+}
+
+/* A message that no receive has matched. NULL, or what is wrong. */
+static const char *arrive_keep(struct msg_link *l, const struct msg_wire *w, raddr_t d,
+                               uint32_t send, uint64_t bytes)
+{
+    struct rmsg *msg = l->msg;
+    struct msg_message *m = pool_get(&msg->messages);
+
+    if (m == NULL)
+        return "more messages than this process has memory for";
+    m->link = l;
+    m->taken = m->consumed = false;
+    m->offered = send != 0;
+    m->send = send;
+    m->bytes = bytes;
+    m->d = ADDR_NULL;
+    if (send == 0 && bytes > MSG_WIRE_SLOT_BYTES) {
+        m->d = d;
+    } else if (send == 0) {
+        if (bytes > 0)
+            memcpy(m->slot, rmalloc_ptr(l->in, d), bytes);
+        (void)rmalloc_free(l->in, d);
+    }
+    m->match.node[MATCH_EXACT].key = (struct match_key){w->word, l->peer, w->space};
+    match_wait(&msg->waiting, &m->match);
+    return NULL;
+}
+
+/* ---- messages ---- */
+
+static inline struct msg_request *arrive_match(struct msg_link *l, const struct msg_wire *w)
+{
+    struct match_node *n =
+        match_posted_find(&l->msg->posted, (struct match_key){w->word, l->peer, w->space});
+
+    return n == NULL ? NULL : container_of(n, struct msg_request, node);
+}
+
+static const char *arrive_msg(struct msg_link *l, const struct msg_wire *w, raddr_t d)
+{
+    struct msg_request *r;
+
+    l->in_units += msg_wire_units(w->bytes);
+    if (w->word == RMSG_ANY_TAG || l->in_units - l->in_reported > l->msg->share)
+        return "a message that its share of the memory here does not allow";
+    l->seen++;
+    r = arrive_match(l, w);
+    if (r == NULL)
+        return arrive_keep(l, w, d, 0, w->bytes);
+    l->msg->counts.received_posted++;
+    msg_unpost(l->msg, r);
+    msg_request_matched(r, l, w->space, w->word, w->bytes);
+    if (r->total == sizeof(uint64_t))
+        memcpy(r->buf, rmalloc_ptr(l->in, d), sizeof(uint64_t));
+    else if (r->total > 0)
+        memcpy(r->buf, rmalloc_ptr(l->in, d), r->total);
+    (void)rmalloc_free(l->in, d);
+    msg_arrive_consumed(l, w->bytes);
+    msg_request_received(l->msg, r, 0);
+    return NULL;
+}
+
+static const char *arrive_rts(struct msg_link *l, const struct msg_wire *w,
+                              const struct msg_wire_fields *f)
+{
+    struct msg_request *r;
+    bool advertised;
+
+    if (f->id == 0 || f->bytes > SIZE_MAX / 2)
+        return "an RTS without a send, or with an impossible length";
+    l->seen++;
+    r = arrive_match(l, w);
+    if (r == NULL)
+        return arrive_keep(l, w, ADDR_NULL, f->id, f->bytes);
+    l->msg->counts.received_offered++;
+    advertised = r->advertised;
+    msg_unpost(l->msg, r);
+    msg_request_matched(r, l, w->space, w->word, f->bytes);
+    if (!advertised) {
+        arrive_fetch(l, r, f->id);
+    } else {
+        r->state = MSG_PROMISED;
+        r->other = f->id;
+    }
+    return NULL;
+}
+
+static const char *arrive_placed(struct msg_link *l, const struct msg_wire *w,
+                                 const struct msg_wire_fields *f)
+{
+    struct msg_request *r;
+
+    l->seen++;
+    r = arrive_match(l, w);
+    if (r == NULL || !r->advertised || pool_id(&r->item) != f->id || f->bytes > SIZE_MAX / 2)
+        return "a message for a receive that is not the next one";
+    l->msg->counts.received_placed++;
+    msg_unpost(l->msg, r);
+    msg_request_matched(r, l, w->space, w->word, f->bytes);
+    r->state = MSG_ARRIVING;
+    if (r->total == 0)
+        msg_request_received(l->msg, r, 0);
+    return NULL;
+}
+
+/* ---- payloads ---- */
+
+/* The receive of this link with an id, in one of two states; or NULL. */
+static inline struct msg_request *arrive_receive(struct msg_link *l, uint32_t id,
+                                                 enum msg_state state, enum msg_state or_state)
+{
+    struct msg_request *r = pool_by_id(&l->msg->requests, id);
+
+    return r != NULL && !r->send && r->link == l && (r->state == state || r->state == or_state)
+               ? r
+               : NULL;
+}
+
+static const char *arrive_part(struct msg_link *l, const struct msg_wire *w, raddr_t d)
+{
+    struct msg_request *r = arrive_receive(l, w->word, MSG_ARRIVING, MSG_ARRIVING);
+
+    if (r == NULL || w->space != 0 || w->bytes == 0 || w->bytes > r->total - r->moved)
+        return "a part that no receive waits for";
+    if (r->buf != NULL)
+        memcpy(r->buf + r->moved, rmalloc_ptr(l->in, d), w->bytes);
+    (void)rmalloc_free(l->in, d);
+    r->moved += w->bytes;
+    if (r->moved == r->total)
+        msg_request_received(l->msg, r, 0);
+    return NULL;
+}
+
+static const char *arrive_data(struct msg_link *l, const struct msg_wire *w,
+                               const struct msg_wire_fields *f)
+{
+    struct msg_request *r = arrive_receive(l, w->word, MSG_PROMISED, MSG_PROMISED);
+
+    if (r == NULL || r->other != f->id)
+        return "the payload of a message that no receive waits for";
+    r->state = MSG_ARRIVING;
+    if (r->total == 0)
+        msg_request_received(l->msg, r, 0);
+    return NULL;
+}
+
+static const char *arrive_refused(struct msg_link *l, uint32_t receive)
+{
+    struct msg_request *r = pool_by_id(&l->msg->requests, receive);
+
+    if (r == NULL || r->send)
+        return NULL; /* it has been matched by an earlier message, and may be gone */
+    if (r->state == MSG_POSTED && r->advertised && r->peer == l->peer)
+        msg_advertise_refused(l, r);
+    else if (r->state == MSG_PROMISED && r->link == l)
+        arrive_fetch(l, r, r->other);
+    return NULL;
+}
+
+static const char *arrive_abort(struct msg_link *l, uint32_t receive)
+{
+    struct msg_request *r = arrive_receive(l, receive, MSG_ARRIVING, MSG_PROMISED);
+
+    if (r == NULL)
+        return "an ABORT of what no receive waits for";
+    msg_request_received(l->msg, r, -ECANCELED);
+    return NULL;
+}
+
+/* ---- dispatch ---- */
+
+static const char *arrive_fixed(struct msg_link *l, const struct msg_wire *w, raddr_t d)
+{
+    struct msg_wire_fields f;
+    bool valid = msg_wire_fields(w, w->bytes > 0 ? rmalloc_ptr(l->in, d) : NULL, &f);
+
+    (void)rmalloc_free(l->in, d);
+    if (!valid)
+        return "a message whose fields are not valid";
+    switch (w->kind) {
+    case MSG_WIRE_RTS:
+        return arrive_rts(l, w, &f);
+    case MSG_WIRE_PLACED:
+        return arrive_placed(l, w, &f);
+    case MSG_WIRE_DATA:
+        return arrive_data(l, w, &f);
+    case MSG_WIRE_ABORT:
+        return arrive_abort(l, w->word);
+    case MSG_WIRE_REFUSED:
+        return arrive_refused(l, w->word);
+    case MSG_WIRE_UNDONE:
+        return msg_advertise_undone(l, w->word) ? NULL : "an UNDONE that nothing asked for";
+    default:
+        return msg_arrive_about_send(l, w, &f);
+    }
+}
+
+int msg_arrive(struct msg_link *l, int rc, raddr_t d, size_t size)
+{
+    const char *wrong;
+    struct msg_wire w;
+
+    if (MSG_UNLIKELY(rc != 0))
+        return msg_link_end(l, rc == R_EOF ? -EPIPE : rc,
+                            rc == R_EOF ? "it has closed its context" : rpipe_error(l->in));
+    if (MSG_UNLIKELY(!msg_wire_parse(rpipe_tag(l->in, d), size, &w)))
+        return msg_link_violation(l, "a header that is not valid");
+    if (MSG_UNLIKELY(l->state == LINK_OPENING || w.kind == MSG_WIRE_HELLO))
+        return msg_link_greeted(l, &w, d);
+    if (MSG_LIKELY(w.kind == MSG_WIRE_MSG))
+        wrong = arrive_msg(l, &w, d);
+    else if (w.kind == MSG_WIRE_PART)
+        wrong = arrive_part(l, &w, d);
+    else
+        wrong = arrive_fixed(l, &w, d);
+    return MSG_LIKELY(wrong == NULL) ? 0 : msg_link_violation(l, wrong);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fail.h: the error message of a call, which rerror(NULL) returns; and checks that all calls have in common. */
+#ifndef MSG_FAIL_H
+#define MSG_FAIL_H
+
+#include "msg/msg.h"
+
+/* Sets the last error of this thread; returns code. */
+int msg_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
+/* 0, or -ENOTCONN: before rinit, after rexit, in the child of a fork. */
+int msg_check_job(const char *call);
+/* 0 or -EINVAL: msg is NULL, or a flag is not one of `allowed`. */
+int msg_check_call(const struct rmsg *msg, const char *call, int flags, int allowed);
+/* The code of a check of rank, space, tag and buffer that has failed. */
+int msg_unfit(const struct rmsg *msg, const char *call, int peer, uint32_t space, uint32_t tag,
+              const void *buf, size_t bytes, bool send) __attribute__((cold));
+
+/* 0 or the code: rank, space, tag and buffer of a send or of a receive. */
+static inline int msg_check(const struct rmsg *msg, const char *call, int peer, uint32_t space,
+                            uint32_t tag, const void *buf, size_t bytes, bool send)
+{
+    if (MSG_LIKELY(((peer >= 0 && peer < msg->ranks) || (!send && peer == RMSG_ANY_SOURCE)) &&
+                   space < RMSG_SPACES && (!send || tag != RMSG_ANY_TAG) &&
+                   (bytes == 0 || buf != NULL)))
+        return 0;
+    return msg_unfit(msg, call, peer, space, tag, buf, bytes, send);
+}
+
+#endif

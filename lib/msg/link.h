@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * link.h: links to peers: opening, accepting, greeting, their end.
+ *
+ *     CLOSED -> OPENING    both pipes are open, in one step
+ *     OPENING -> OPEN      the own greeting has left, and that of the peer has come
+ *     any -> ENDED         the peer has died, has closed its context, or has violated the protocol; for ever
+ */
+#ifndef MSG_LINK_H
+#define MSG_LINK_H
+
+#include "msg/msg.h"
+
+/* The link to a rank, opened if it is not; NULL: *rc is the code, and the message is set. */
+struct msg_link *msg_link_to(struct rmsg *msg, int peer, const char *call, int *rc);
+/* Opens links to peers that have opened one to this process; sends greetings. */
+void msg_link_accept(struct rmsg *msg);
+/* The first message of a peer: its greeting. 0 or the code of the end of the link. */
+int msg_link_greeted(struct msg_link *l, const struct msg_wire *w, raddr_t d);
+/* Ends a link; returns code. Its requests complete with it; messages that are here stay. */
+int msg_link_end(struct msg_link *l, int code, const char *why);
+int msg_link_violation(struct msg_link *l, const char *what) __attribute__((cold)); /* -EPROTO */
+/* The code of a send or receive on a link that has ended; sets the message. */
+int msg_link_failed(const struct msg_link *l, const char *call) __attribute__((cold));
+void msg_link_close(struct msg_link *l); /* and frees it */
+
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * match.h: which receive gets which message: receives that are posted, and messages that no receive has matched.
+ *
+ * A key is (space, source, tag). One hash table has the posted receives, whose source, tag or both may be open; another one has the
+ * messages. Entries of one key form a FIFO, of which the first is in the chain of its bucket and knows the last: so there are no
+ * nodes besides the entries, and insertion, removal and search take constant time, however many entries have the same key.
+ *
+ *     posted     a message looks for its own key, and for those of the three kinds of wildcards that any receive has at the moment;
+ *                of the first entries that it finds, the one with the least stamp was posted first
+ *     waiting    a receive looks for its key, wildcards included: a message is in the table by up to four keys. Those with wildcards
+ *                are made when the first receive with a wildcard looks for a message, and for every message from then on
+ *
+ * Pure: no memory but the tables, no clock, no pipe. A table that cannot grow becomes slower. Places of keys depend on a secret,
+ * since peers choose tags.
+ */
+#ifndef MSG_MATCH_H
+#define MSG_MATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MATCH_ANY_SOURCE (-1)
+#define MATCH_ANY_TAG UINT32_MAX
+
+struct match_key {
+    uint32_t tag;
+    int32_t source;
+    uint32_t space;
+};
+
+struct match_node {
+    struct match_node *chain;     /* the first of another key in the same bucket */
+    struct match_node **chain_at; /* what points to this one; NULL: not the first of its key */
+    struct match_node *next;      /* of the same key */
+    struct match_node *prev;      /* of the same key; undefined in the first */
+    struct match_node *last;      /* of the same key; defined in the first */
+    struct match_key key;
+    uint32_t rank;  /* distance to the first of its key is rank - first->rank */
+    uint64_t stamp; /* order of insertion */
+};
+
+struct match_table {
+    struct match_node **bucket;
+    size_t mask;   /* buckets - 1 */
+    size_t firsts; /* keys in the table */
+    size_t count;  /* entries */
+    uint64_t secret;
+};
+
+/* 0 or -ENOMEM. */
+int match_table_init(struct match_table *t, uint64_t secret);
+void match_table_free(struct match_table *t);
+void match_insert(struct match_table *t, struct match_node *n);
+void match_remove(struct match_table *t, struct match_node *n);
+/* The first of a key, or NULL. */
+struct match_node *match_first(const struct match_table *t, struct match_key key);
+
+/* ---- receives ---- */
+
+enum match_kind { MATCH_EXACT, MATCH_TAG_OPEN, MATCH_SOURCE_OPEN, MATCH_BOTH_OPEN, MATCH_KINDS };
+
+static inline enum match_kind match_kind_of(struct match_key key)
+{
+    return (enum match_kind)((key.tag == MATCH_ANY_TAG) + 2 * (key.source == MATCH_ANY_SOURCE));
+}
+
+/* The key with tag, source or both left open. */
+static inline struct match_key match_open(struct match_key key, enum match_kind kind)
+{
+    if ((kind & MATCH_TAG_OPEN) != 0)
+        key.tag = MATCH_ANY_TAG;
+    if ((kind & MATCH_SOURCE_OPEN) != 0)
+        key.source = MATCH_ANY_SOURCE;
+    return key;
+}
+
+struct match_posted {
+    struct match_table table;
+    uint32_t kinds[MATCH_KINDS]; /* receives of each kind */
+    uint64_t stamp;              /* of the last receive */
+};
+
+int match_posted_init(struct match_posted *p, uint64_t secret);
+void match_post(struct match_posted *p, struct match_node *n); /* n->key is set */
+void match_unpost(struct match_posted *p, struct match_node *n);
+/* The receive for a message with this key, or NULL; it stays posted. */
+struct match_node *match_posted_find(const struct match_posted *p, struct match_key key);
+/* Is there a receive with a wildcard, posted before n, that could take a message for n? */
+bool match_held(const struct match_posted *p, const struct match_node *n);
+/* Receives of the same key that were posted before n. */
+uint32_t match_place(const struct match_posted *p, const struct match_node *n);
+
+/* ---- messages ---- */
+
+struct match_message {
+    struct match_node node[MATCH_KINDS]; /* [MATCH_EXACT].key is the key of the message */
+    struct match_message *next, *prev;   /* in the order of arrival */
+};
+
+struct match_waiting {
+    struct match_table table;
+    struct match_message *first, *last;
+    bool wildcards; /* messages are in the table by all four keys */
+    uint64_t stamp;
+};
+
+int match_waiting_init(struct match_waiting *w, uint64_t secret);
+void match_wait(struct match_waiting *w, struct match_message *m); /* its key is set */
+void match_unwait(struct match_waiting *w, struct match_message *m);
+/* The message that came first of those that a receive with this key takes, or NULL; it stays. */
+struct match_message *match_waiting_find(struct match_waiting *w, struct match_key key);
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * msg.h: the structures of messages by tag: a context, its links, requests, and messages that no receive has matched.
+ *
+ * A link to a peer consists of two PUT pipes, one in each direction. What this end sends goes through `out`, in order: its own
+ * messages, and what it has to report about its receives. What a full ring cannot take is owed and goes first, later; messages that
+ * cannot leave wait in the order of their sends.
+ *
+ * Memory. A message that no receive has matched stays in the memory of the pipe where it arrived. The greeting has a share of that
+ * memory, counted in units; a sender that has used it up offers its messages (RTS) instead of sending them, until receives have
+ * matched enough of the earlier ones (CREDIT). So at least half of the memory is free for parts of payloads, which are copied as
+ * they arrive, and parts of 40 bytes need no memory at all: a receiver that does not receive makes senders wait, and no ring is ever
+ * left unread.
+ *
+ * Modules, from the bottom: wire, match, places, pool; fail; out; request; advertise; arrive, serve; link; send, receive; progress;
+ * wait, probe, cancel; context.
+ */
+#ifndef MSG_MSG_H
+#define MSG_MSG_H
+
+#include "msg/match.h"
+#include "msg/places.h"
+#include "msg/pool.h"
+#include "msg/wire.h"
+#include "util/list.h"
+
+#include <rmsg.h>
+#include <rpipe.h>
+#include <stdbool.h>
+#include <time.h>
+
+#define MSG_UNLIKELY(x) __builtin_expect((x), 0)
+#define MSG_LIKELY(x) __builtin_expect((x), 1)
+
+/* A send is QUEUED, then DONE; or QUEUED, OFFERED, MOVING, DONE; or QUEUED, MOVING, DONE. A receive is POSTED, then DONE; or POSTED, PROMISED, ARRIVING, DONE; or POSTED, ARRIVING, DONE. */
+enum msg_state {
+    MSG_INACTIVE, /* persistent, not started */
+    MSG_QUEUED,   /* send: in link->waiting */
+    MSG_OFFERED,  /* send: its RTS has left */
+    MSG_MOVING,   /* send: in link->moving */
+    MSG_POSTED,   /* receive: in msg->posted */
+    MSG_PROMISED, /* receive: its message has come; the sender moves the payload when it has the RTR */
+    MSG_ARRIVING, /* receive: parts come */
+    MSG_DONE
+};
+
+struct msg_request {
+    struct pool_item item;
+    enum msg_state state;
+    bool send, sync, persistent;
+    bool abandoned;  /* the program does not wait for it any more: freed when it is done */
+    bool advertised; /* receive: an RTR has left or is owed, and was not refused */
+    bool wishing;    /* receive: in link->wishing, to be advertised */
+    bool undoing;    /* receive: in link->undoing: not complete before UNDONE */
+    int peer;        /* as the program gave it: may be RMSG_ANY_SOURCE */
+    uint32_t space, tag;
+    uint32_t other;         /* OFFERED, MOVING: receive of the peer; PROMISED: send of the peer */
+    uint32_t rtr;           /* advertised: number of the RTR */
+    uint32_t undo;          /* undoing: number in the UNDO */
+    struct msg_link *link;  /* of the message; receive: NULL until it is known */
+    char *buf;              /* NULL: abandoned */
+    size_t bytes;           /* of buf */
+    size_t total, moved;    /* payload that moves as parts */
+    uint64_t number;        /* OFFERED: of the message */
+    struct link queue;      /* waiting, moving, wishing */
+    struct link undo_queue; /* undoing */
+    struct match_node node; /* POSTED */
+    rmsg_status_t status;   /* DONE */
+};
+
+/* A message that no receive has matched, or that rmsg_mprobe has taken. */
+struct msg_message {
+    struct pool_item item;
+    struct match_message match;
+    struct msg_link *link;
+    bool taken;    /* by rmsg_mprobe: not in msg->waiting */
+    bool offered;  /* the payload is at the sender */
+    bool consumed; /* taken: its units were reported */
+    uint32_t send; /* offered: id there; 0: the link has ended */
+    size_t bytes;  /* of the payload */
+    raddr_t d;     /* in memory of the pipe, or ADDR_NULL */
+    char slot[MSG_WIRE_SLOT_BYTES] __attribute__((aligned(8))); /* payload that came in a slot */
+};
+
+struct msg_owed {
+    uint64_t header;
+    struct msg_wire_fields fields;
+};
+
+enum msg_link_state {
+    LINK_CLOSED,
+    LINK_OPENING, /* both pipes are open; a greeting is missing in a direction */
+    LINK_OPEN,    /* messages may be sent */
+    LINK_ENDED    /* for ever; the pipes stay open for what arrived before */
+};
+
+struct msg_link {
+    struct rmsg *msg;
+    int peer;
+    enum msg_link_state state;
+    bool greeted; /* the own greeting has left */
+    int out_code; /* 0, or the code with which the pipe `out` has failed */
+    int code;     /* ENDED */
+    rch_t out, in;
+    struct places places; /* of the peer's receives */
+    uint64_t seen;        /* messages that have arrived */
+    uint64_t out_units, out_consumed,
+        out_share; /* messages sent; reported by the peer; its share */
+    uint64_t in_units, in_consumed, in_reported; /* the other direction */
+    uint32_t part_bytes;                         /* largest part that the peer takes */
+    uint32_t starved;    /* attempts in a row to send a part for which there was no memory */
+    uint32_t advertised; /* own receives with an RTR at the peer */
+    uint32_t rtr;        /* number of the last RTR */
+    struct link waiting, moving;  /* sends */
+    struct link wishing, undoing; /* receives */
+    struct msg_owed *owed;        /* a ring */
+    uint32_t owed_first, owed_count, owed_room;
+    struct link busy; /* in msg->busy: something is owed, waits or moves */
+    char why[200];    /* ENDED */
+};
+
+/* Counters, by the names that rmsg(7) lists. */
+struct msg_counts {
+    uint64_t sent_slot, sent_heap, sent_placed, sent_offered, moved_for_rtr, moved_for_cts;
+    uint64_t received_posted, received_waiting, received_placed, received_offered;
+    uint64_t rtr_sent, rtr_stored, rtr_dropped, rtr_refused, undone, parts, bytes_out, bytes_in;
+    uint64_t links, failed, posted, waiting; /* now; failed: since rmsg_open */
+};
+
+struct rmsg {
+    int rank, ranks;
+    struct msg_link **link; /* by peer; NULL: nothing was sent or received yet */
+    struct match_posted posted;
+    struct match_waiting waiting;
+    struct pool requests, messages;
+    struct link busy; /* links with something to send */
+    /* pipes that are read: parallel arrays, in no order */
+    rch_t *reading;
+    struct msg_link **reader;
+    int *ready;
+    int readers, readers_room, cursor;
+    uint32_t turns, opening;
+    uint64_t pending; /* of rpending */
+    uint32_t eager_most, advertise_least;
+    uint64_t share;
+    uint32_t wishing; /* receives that are to be advertised, of all links */
+    int lost; /* code of the death of a peer that no receive from any source has reported yet */
+    int lost_peer;
+    int timeout_ms; /* -1: none */
+    struct msg_wire_hello hello;
+    rpipe_config_t in_cfg, out_cfg;
+    struct msg_counts counts;
+};
+
+static inline int64_t msg_now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static inline void msg_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield" ::: "memory");
+#endif
+}
+
+#endif

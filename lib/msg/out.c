@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* out.c: see out.h. */
+#include "msg/out.h"
+
+#include "msg/request.h"
+
+#include <errno.h>
+#include <rpipe.h>
+#include <stdlib.h>
+
+#define OUT_OWED_MOST                                                                              \
+    (1u                                                                                            \
+     << 20) /* a peer that makes so many answers owed, and reads none, has violated the protocol */
+#define OUT_BURST 8          /* parts of one send in a row */
+#define OUT_PART (64u << 10) /* of a long payload, */
+#define OUT_SHORT_PART                                                                             \
+    (8u << 10) /* and of one of up to OUT_SHORT bytes: both processors copy at the same time */
+#define OUT_SHORT (128u << 10)
+#define OUT_PART_LEAST 4096u /* unless there was no memory for */
+#define OUT_STARVED 1000u    /* attempts in a row */
+
+/* ---- one message of the pipe ---- */
+
+int msg_out_put(struct msg_link *l, uint64_t header, const void *mem, size_t bytes)
+{
+    raddr_t d;
+    int rc = rmalloc_nb(l->out, bytes, &d);
+
+    if (MSG_UNLIKELY(rc != 0)) {
+        if (rc != R_PENDING)
+            msg_out_broken(l, rc);
+        return rc;
+    }
+    if (bytes == sizeof(uint64_t))
+        memcpy(rmalloc_ptr(l->out, d), mem, sizeof(uint64_t));
+    else if (bytes > 0)
+        memcpy(rmalloc_ptr(l->out, d), mem, bytes);
+    (void)rpipe_set_tag(l->out, d, header);
+    rc = rpipe_write_nb(l->out, d);
+    if (MSG_LIKELY(rc == 0))
+        return 0;
+    (void)rmalloc_free(l->out, d);
+    if (rc != R_PENDING)
+        msg_out_broken(l, rc);
+    return rc;
+}
+
+int msg_out_room(struct msg_link *l)
+{
+    int rc = rpipe_room(l->out, 0);
+
+    if (MSG_UNLIKELY(rc != 0 && rc != R_PENDING))
+        msg_out_broken(l, rc);
+    return rc;
+}
+
+/* ---- messages of the link itself ---- */
+
+static bool msg_out_owed_grow(struct msg_link *l)
+{
+    uint32_t room = l->owed_room == 0 ? 32 : 2 * l->owed_room;
+    struct msg_owed *owed;
+
+    if (room > OUT_OWED_MOST)
+        return false;
+    owed = malloc(room * sizeof(*owed));
+    if (owed == NULL)
+        return false;
+    for (uint32_t i = 0; i < l->owed_count; i++)
+        owed[i] = l->owed[(l->owed_first + i) & (l->owed_room - 1)];
+    free(l->owed);
+    l->owed = owed;
+    l->owed_first = 0;
+    l->owed_room = room;
+    return true;
+}
+
+void msg_out_say(struct msg_link *l, enum msg_wire_kind kind, uint32_t space, uint32_t word,
+                 const struct msg_wire_fields *f)
+{
+    uint64_t header = msg_wire_header(kind, space, word);
+    struct msg_owed *owed;
+
+    if (l->out_code != 0 || l->state == LINK_ENDED)
+        return;
+    if (MSG_LIKELY(l->owed_count == 0 && l->state == LINK_OPEN) &&
+        msg_out_put(l, header, f, msg_wire_fields_bytes(kind)) != R_PENDING)
+        return;
+    if (l->owed_count == l->owed_room && !msg_out_owed_grow(l)) {
+        msg_out_broken(l, -ENOMEM);
+        return;
+    }
+    owed = &l->owed[(l->owed_first + l->owed_count++) & (l->owed_room - 1)];
+    owed->header = header;
+    if (f != NULL)
+        owed->fields = *f;
+    else
+        memset(&owed->fields, 0, sizeof(owed->fields));
+    msg_out_busy(l);
+}
+
+void msg_out_broken(struct msg_link *l, int code)
+{
+    if (l->out_code != 0)
+        return;
+    l->out_code = code;
+    l->owed_count = 0;
+    msg_request_end_sends(l, code);
+    list_remove(&l->busy);
+}
+
+/* ---- messages ---- */
+
+/* The receiver has room for another message that no receive may have matched. */
+static inline bool msg_out_share(const struct msg_link *l, size_t bytes)
+{
+    return l->out_units + msg_wire_units(bytes) - l->out_consumed <= l->out_share;
+}
+
+static inline void msg_out_sent(struct msg_link *l, uint32_t space, uint32_t tag, size_t bytes)
+{
+    struct places_rtr dropped;
+
+    if (places_take(&l->places, space, tag, &dropped))
+        l->msg->counts.rtr_dropped++; /* this message completes its receive */
+    (void)places_sent(&l->places, space, tag, 0);
+    l->out_units += msg_wire_units(bytes);
+    l->msg->counts.bytes_out += bytes;
+}
+
+void msg_out_move(struct msg_request *r, uint32_t receive, uint64_t room)
+{
+    r->other = receive;
+    r->total = r->bytes < room ? r->bytes : (size_t)room;
+    r->moved = 0;
+    r->state = MSG_MOVING;
+    if (r->total == 0 || r->abandoned) {
+        if (r->total > 0)
+            msg_out_say(r->link, MSG_WIRE_ABORT, 0, receive, NULL);
+        msg_request_sent(r, 0);
+        return;
+    }
+    list_append(&r->link->moving, &r->queue);
+    msg_out_busy(r->link);
+}
+
+/* A message whose payload does not leave now. There is a slot. */
+static int msg_out_offer(struct msg_link *l, uint32_t space, uint32_t tag, struct msg_request *r)
+{
+    struct msg_wire_fields f = {.bytes = r->bytes};
+    struct places_rtr rtr;
+    bool placed = places_take(&l->places, space, tag, &rtr);
+    int rc;
+
+    f.id = placed ? rtr.receive : pool_id(&r->item);
+    rc = msg_out_put(l, msg_wire_header(placed ? MSG_WIRE_PLACED : MSG_WIRE_RTS, space, tag), &f,
+                     16);
+    if (rc != 0)
+        return rc;
+    l->msg->counts.bytes_out += r->bytes;
+    r->number = places_sent(&l->places, space, tag, placed ? 0 : pool_id(&r->item));
+    if (placed) {
+        l->msg->counts.sent_placed++;
+        msg_out_move(r, rtr.receive, rtr.room);
+    } else {
+        l->msg->counts.sent_offered++;
+        r->state = MSG_OFFERED;
+    }
+    return 0;
+}
+
+int msg_out_send(struct msg_link *l, uint32_t space, uint32_t tag, const void *buf, size_t bytes,
+                 struct msg_request *r)
+{
+    bool slot = bytes <= MSG_WIRE_SLOT_BYTES;
+    int rc;
+
+    if (MSG_LIKELY((slot || bytes <= l->msg->eager_most) && msg_out_share(l, bytes) &&
+                   (r == NULL || !r->sync))) {
+        rc = slot ? 0 : msg_out_room(l);
+        if (rc == 0)
+            rc = msg_out_put(l, msg_wire_header(MSG_WIRE_MSG, space, tag), buf, bytes);
+        if (MSG_LIKELY(rc == 0)) {
+            if (slot)
+                l->msg->counts.sent_slot++;
+            else
+                l->msg->counts.sent_heap++;
+            msg_out_sent(l, space, tag, bytes);
+            if (r != NULL)
+                msg_request_sent(r, 0);
+            return 0;
+        }
+        if (rc != R_PENDING || slot)
+            return rc;
+    }
+    if (r == NULL)
+        return R_PENDING;
+    rc = msg_out_room(l);
+    return rc != 0 ? rc : msg_out_offer(l, space, tag, r);
+}
+
+/* ---- what could not leave at once ---- */
+
+static bool msg_out_push_owed(struct msg_link *l)
+{
+    while (l->owed_count > 0) {
+        const struct msg_owed *owed = &l->owed[l->owed_first & (l->owed_room - 1)];
+
+        if (msg_out_put(l, owed->header, &owed->fields,
+                        msg_wire_fields_bytes((enum msg_wire_kind)(owed->header & 15))) != 0)
+            return false;
+        l->owed_first++;
+        l->owed_count--;
+    }
+    return true;
+}
+
+static bool msg_out_push_waiting(struct msg_link *l)
+{
+    while (!list_empty(&l->waiting)) {
+        struct msg_request *r = container_of(l->waiting.next, struct msg_request, queue);
+
+        list_remove(&r->queue);
+        if (msg_out_send(l, r->space, r->tag, r->buf, r->bytes, r) == 0)
+            continue;
+        if (l->out_code == 0)
+            list_insert(&l->waiting, &r->queue); /* still the first */
+        else if (r->state == MSG_QUEUED)
+            msg_request_sent(r, l->out_code);
+        return false;
+    }
+    return true;
+}
+
+/*
+ * The next part; smaller where the memory of the peer has no block of that size. If even that fails for long, what is kept there
+ * has left small gaps alone: parts then travel in slots. 0, R_PENDING or an error.
+ */
+static int msg_out_part(struct msg_link *l, struct msg_request *r)
+{
+    size_t most = r->total <= OUT_SHORT ? OUT_SHORT_PART : OUT_PART, left = r->total - r->moved;
+    size_t bytes = most < l->part_bytes ? most : l->part_bytes;
+    int rc = msg_out_room(l);
+
+    if (rc != 0)
+        return rc;
+    for (bytes = bytes < left ? bytes : left;;
+         bytes = bytes > 2 * MSG_WIRE_SLOT_BYTES ? bytes / 2 : MSG_WIRE_SLOT_BYTES) {
+        rc = msg_out_put(l, msg_wire_header(MSG_WIRE_PART, 0, r->other), r->buf + r->moved, bytes);
+        if (rc != R_PENDING || bytes <= MSG_WIRE_SLOT_BYTES ||
+            (bytes <= OUT_PART_LEAST && ++l->starved < OUT_STARVED))
+            break;
+    }
+    if (rc == 0) {
+        l->starved = 0;
+        r->moved += bytes;
+        l->msg->counts.parts++;
+    }
+    return rc;
+}
+
+static bool msg_out_push_moving(struct msg_link *l)
+{
+    while (!list_empty(&l->moving)) {
+        struct msg_request *r = container_of(l->moving.next, struct msg_request, queue);
+        int rc = 0;
+
+        if (r->abandoned) {
+            list_remove(&r->queue);
+            msg_out_say(l, MSG_WIRE_ABORT, 0, r->other, NULL);
+            msg_request_sent(r, 0);
+            continue;
+        }
+        for (int burst = 0; burst < OUT_BURST && r->moved < r->total && rc == 0; burst++)
+            rc = msg_out_part(l, r);
+        if (l->out_code != 0 || rc != 0)
+            return false;
+        list_remove(&r->queue);
+        if (r->moved < r->total) {
+            list_append(&l->moving, &r->queue); /* in turn with the others */
+            return false;
+        }
+        msg_request_sent(r, 0);
+    }
+    return true;
+}
+
+bool msg_out_push(struct msg_link *l)
+{
+    if (l->out_code != 0 || l->state == LINK_ENDED) {
+        list_remove(&l->busy);
+        return false;
+    }
+    if (l->state != LINK_OPEN)
+        return true;
+    if (msg_out_push_owed(l) && msg_out_push_waiting(l) && msg_out_push_moving(l) &&
+        l->owed_count == 0 && list_empty(&l->waiting)) {
+        list_remove(&l->busy);
+        return false;
+    }
+    return l->out_code == 0;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* pool.c: see pool.h. */
+#include "msg/pool.h"
+
+bool pool_grow(struct pool *p)
+{
+    uint32_t first = p->chunks * POOL_CHUNK;
+    char *chunk;
+
+    if (first >= POOL_MOST)
+        return false;
+    chunk = calloc(POOL_CHUNK, p->object_bytes);
+    if (chunk == NULL)
+        return false;
+    p->chunk[p->chunks++] = chunk;
+    for (uint32_t i = POOL_CHUNK; i-- > 0;) {
+        struct pool_item *item = (struct pool_item *)(void *)(chunk + i * p->object_bytes);
+
+        item->index = first + i;
+        item->generation = 1;
+        if (item->index == 0)
+            continue;
+        item->next = p->free;
+        p->free = item->index;
+    }
+    return true;
+}

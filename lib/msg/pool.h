@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pool.h: objects of one size with numbers that are not used twice: requests, and messages that wait.
+ *
+ * A number is a generation and an index; a free object has the generation of its next use. The pool grows in chunks and never
+ * shrinks, so objects do not move. Index 0 is not used: 0 is no number.
+ *
+ *     handle    generation:32 | index:32      what the program has
+ *     id        generation:12 | index:20      what a peer has
+ */
+#ifndef MSG_POOL_H
+#define MSG_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define POOL_CHUNK 256u
+#define POOL_MOST (1u << 20) /* objects, index 0 included */
+
+struct pool_item { /* first member of an object */
+    uint32_t index, generation;
+    uint32_t next; /* free: index of the next free object, or 0 */
+    bool used;
+};
+
+struct pool {
+    char *chunk[POOL_MOST / POOL_CHUNK];
+    size_t object_bytes;
+    uint32_t chunks, free, used;
+};
+
+static inline void pool_init(struct pool *p, size_t object_bytes)
+{
+    memset(p, 0, sizeof(*p));
+    p->object_bytes = object_bytes;
+}
+
+static inline void pool_destroy(struct pool *p)
+{
+    for (uint32_t i = 0; i < p->chunks; i++)
+        free(p->chunk[i]);
+}
+
+/* The object with an index below chunks * POOL_CHUNK. */
+static inline void *pool_at(const struct pool *p, uint32_t index)
+{
+    return p->chunk[index / POOL_CHUNK] + index % POOL_CHUNK * p->object_bytes;
+}
+
+/* False: no memory, or POOL_MOST objects. */
+bool pool_grow(struct pool *p);
+
+/* An object whose other members are as its last user has left them; NULL: no memory. */
+static inline void *pool_get(struct pool *p)
+{
+    struct pool_item *item;
+
+    if (__builtin_expect(p->free == 0, 0) && !pool_grow(p))
+        return NULL;
+    item = pool_at(p, p->free);
+    p->free = item->next;
+    p->used++;
+    item->used = true;
+    return item;
+}
+
+static inline void pool_put(struct pool *p, struct pool_item *item)
+{
+    item->used = false;
+    item->generation++;
+    item->next = p->free;
+    p->free = item->index;
+    p->used--;
+}
+
+static inline uint64_t pool_handle(const struct pool_item *item)
+{
+    return (uint64_t)item->generation << 32 | item->index;
+}
+
+static inline uint32_t pool_id(const struct pool_item *item)
+{
+    return item->generation << 20 | item->index;
+}
+
+static inline void *pool_by_index(const struct pool *p, uint32_t index)
+{
+    struct pool_item *item;
+
+    if (index == 0 || index >= p->chunks * POOL_CHUNK)
+        return NULL;
+    item = pool_at(p, index);
+    return item->used ? item : NULL;
+}
+
+static inline void *pool_by_handle(const struct pool *p, uint64_t handle)
+{
+    struct pool_item *item = pool_by_index(p, (uint32_t)handle);
+
+    return item != NULL && item->generation == handle >> 32 ? item : NULL;
+}
+
+static inline void *pool_by_id(const struct pool *p, uint32_t id)
+{
+    struct pool_item *item = pool_by_index(p, id & (POOL_MOST - 1));
+
+    return item != NULL && pool_id(item) == id ? item : NULL;
+}
+
+#endif

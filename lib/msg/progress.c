@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * progress.c: see progress.h; and rmsg_progress.
+ *
+ * All pipes that are read are in one array; a turn takes a few messages of each, so no peer can starve another. What is rare (peers
+ * that open links) is checked in turns in vain. A wait polls for some microseconds. Then it sleeps in rpoll if nothing waits to be
+ * sent; else the processor is given away between two attempts, since no pipe wakes a writer and a reader at the same time.
+ */
+#include "msg/progress.h"
+
+#include "msg/arrive.h"
+#include "msg/fail.h"
+#include "msg/link.h"
+#include "msg/out.h"
+
+#include "util/clock.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+
+#define PROGRESS_BURST 16          /* messages of one link in a row */
+#define PROGRESS_OTHERS_EVERY 4    /* turns for one link, one for the others, */
+#define PROGRESS_THOROUGH_EVERY 16 /* and one for new links */
+#define PROGRESS_POLLS 64          /* turns in vain before the thread waits */
+#define PROGRESS_SLICE_MS 1        /* of waiting, between two checks of what rpoll does not see */
+#define PROGRESS_YIELD_NS 1000000  /* of giving the processor away, before the thread sleeps, */
+#define PROGRESS_SLEEP_NS 50000    /* so long each time */
+
+/* ---- one turn ---- */
+
+static bool progress_read(struct msg_link *l)
+{
+    int burst = 0;
+
+    for (; burst < PROGRESS_BURST && l->state != LINK_ENDED; burst++) {
+        raddr_t d = ADDR_NULL;
+        size_t size = 0;
+        int rc = rpipe_read_nb(l->in, &d, &size);
+
+        if (rc == R_PENDING)
+            break;
+        (void)msg_arrive(l, rc, d, size); /* an error completes the requests of the link */
+    }
+    return burst > 0;
+}
+
+static bool progress_read_all(struct rmsg *msg)
+{
+    bool arrived = false;
+
+    for (int left = msg->readers; left > 0 && msg->readers > 0; left--) {
+        int i = msg->cursor < msg->readers ? msg->cursor : 0;
+
+        msg->cursor = i + 1;
+        if (progress_read(msg->reader[i]))
+            arrived = true;
+    }
+    return arrived;
+}
+
+static void progress_send_all(struct rmsg *msg)
+{
+    struct link *at, *after;
+
+    list_for_each (at, after, &msg->busy)
+        (void)msg_out_push(container_of(at, struct msg_link, busy));
+}
+
+bool msg_progress_all(struct rmsg *msg)
+{
+    bool arrived = progress_read_all(msg);
+
+    if (++msg->turns % PROGRESS_THOROUGH_EVERY == 0 || msg->opening > 0 || msg->readers == 0)
+        msg_link_accept(msg);
+    if (!list_empty(&msg->busy))
+        progress_send_all(msg);
+    return arrived;
+}
+
+bool msg_progress_turn(struct rmsg *msg, struct msg_link *l, uint32_t turn)
+{
+    bool arrived;
+
+    if (l == NULL || l->state != LINK_OPEN)
+        return msg_progress_all(msg);
+    arrived = progress_read(l);
+    if (turn % PROGRESS_THOROUGH_EVERY == PROGRESS_THOROUGH_EVERY - 1 ||
+        (turn % PROGRESS_OTHERS_EVERY == PROGRESS_OTHERS_EVERY - 1 && msg->readers > 1))
+        return msg_progress_all(msg) || arrived;
+    if (!list_empty(&msg->busy))
+        progress_send_all(msg);
+    return arrived;
+}
+
+/* ---- waiting ---- */
+
+static int progress_sleep(struct rmsg *msg)
+{
+    char why[160];
+    int rc;
+
+    if (msg->readers == 0) {
+        clock_sleep(PROGRESS_SLEEP_NS);
+        return msg_check_job("a wait");
+    }
+    rc = rpipe_poll(msg->reading, msg->readers, msg->ready, PROGRESS_SLICE_MS);
+    if (MSG_LIKELY(rc == 0 || rc == -ETIMEDOUT))
+        return 0;
+    snprintf(why, sizeof(why), "%s", rpipe_error(NULL));
+    return msg_fail(rc, "the pipes of this context cannot be read: %s", why);
+}
+
+/* Something waits to be sent. */
+static int progress_yield(struct msg_wait *w)
+{
+    int64_t now = clock_now();
+
+    if (w->yields == 0)
+        w->yields = now;
+    if (now - w->yields < PROGRESS_YIELD_NS) {
+        sched_yield();
+        return 0;
+    }
+    clock_sleep(PROGRESS_SLEEP_NS);
+    return msg_check_job("a wait");
+}
+
+int msg_progress_wait(struct rmsg *msg, struct msg_link *l, struct msg_wait *w)
+{
+    if (msg_progress_turn(msg, l, w->turns)) {
+        w->turns = 0;
+        w->yields = 0;
+        return 0;
+    }
+    if (MSG_LIKELY(++w->turns < PROGRESS_POLLS)) {
+        msg_pause();
+        return 0;
+    }
+    if (w->deadline == 0)
+        w->deadline = msg->timeout_ms < 0 ? INT64_MAX : msg_now_ms() + msg->timeout_ms;
+    else if (msg_now_ms() >= w->deadline)
+        return msg_fail(-ETIMEDOUT, "not done within %d ms", msg->timeout_ms);
+    (void)msg_progress_all(msg);
+    return list_empty(&msg->busy) ? progress_sleep(msg) : progress_yield(w);
+}
+
+int rmsg_progress(rmsg_t msg)
+{
+    int rc = msg_check_call(msg, "rmsg_progress", 0, 0);
+
+    if (rc == 0 && !msg_progress_all(msg))
+        rc = msg_check_job("rmsg_progress");
+    return rc;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* request.c: see request.h. */
+#include "msg/request.h"
+
+#include "msg/advertise.h"
+#include "msg/fail.h"
+
+#include <errno.h>
+
+struct msg_request *msg_request_make(struct rmsg *msg, const char *call, bool send, int peer,
+                                     uint32_t space, uint32_t tag, void *buf, size_t bytes)
+{
+    struct msg_request *r = pool_get(&msg->requests);
+
+    if (MSG_UNLIKELY(r == NULL)) {
+        (void)msg_fail(-ENOMEM, "%s: no memory for a request; %u are under way, at most %u can be",
+                       call, msg->requests.used, RMSG_REQUESTS);
+        return NULL;
+    }
+    r->state = MSG_INACTIVE;
+    r->send = send;
+    r->sync = r->persistent = r->abandoned = false;
+    r->advertised = r->wishing = r->undoing = false;
+    r->peer = peer;
+    r->space = space;
+    r->tag = tag;
+    r->link = NULL;
+    r->buf = buf;
+    r->bytes = bytes;
+    list_init(&r->queue);
+    list_init(&r->undo_queue);
+    return r;
+}
+
+void msg_request_free(struct rmsg *msg, struct msg_request *r)
+{
+    pool_put(&msg->requests, &r->item);
+}
+
+static inline void msg_request_complete(struct rmsg *msg, struct msg_request *r, int code)
+{
+    r->state = MSG_DONE;
+    r->status.error = code;
+    if (MSG_UNLIKELY(r->abandoned && !r->undoing))
+        msg_request_free(msg, r);
+}
+
+void msg_request_sent(struct msg_request *r, int code)
+{
+    struct rmsg *msg = r->link->msg;
+
+    r->status =
+        (rmsg_status_t){.from = msg->rank, .space = r->space, .tag = r->tag, .bytes = r->bytes};
+    msg_request_complete(msg, r, code);
+}
+
+void msg_request_received(struct rmsg *msg, struct msg_request *r, int code)
+{
+    if (code == 0 && r->status.bytes > r->bytes)
+        code = -EMSGSIZE;
+    if (code == 0)
+        msg->counts.bytes_in += r->status.bytes;
+    msg_request_complete(msg, r, code);
+}
+
+void msg_request_end_sends(struct msg_link *l, int code)
+{
+    struct rmsg *msg = l->msg;
+
+    for (uint32_t i = 1; i < msg->requests.chunks * POOL_CHUNK; i++) {
+        struct msg_request *r = pool_by_index(&msg->requests, i);
+
+        if (r == NULL || !r->send || r->link != l || r->state == MSG_DONE ||
+            r->state == MSG_INACTIVE)
+            continue;
+        list_remove(&r->queue);
+        msg_request_sent(r, code);
+    }
+}
+
+void msg_request_end_receives(struct msg_link *l, int code)
+{
+    struct rmsg *msg = l->msg;
+
+    for (uint32_t i = 1; i < msg->requests.chunks * POOL_CHUNK; i++) {
+        struct msg_request *r = pool_by_index(&msg->requests, i);
+
+        if (r == NULL || r->send || r->state == MSG_INACTIVE)
+            continue;
+        if (r->peer == l->peer && r->undoing) {
+            list_remove(&r->undo_queue);
+            r->undoing = false;
+            if (r->state == MSG_DONE && r->abandoned) {
+                msg_request_free(msg, r);
+                continue;
+            }
+        }
+        if (r->state == MSG_DONE || (r->state == MSG_POSTED ? r->peer : r->link->peer) != l->peer)
+            continue;
+        if (r->state == MSG_POSTED) {
+            msg_unpost(msg, r);
+            r->status = (rmsg_status_t){.from = l->peer, .space = r->space, .tag = r->tag};
+        }
+        msg_request_received(msg, r, code);
+    }
+}
+
+void msg_request_abandon(struct rmsg *msg, struct msg_request *r)
+{
+    r->persistent = false;
+    r->abandoned = true;
+    if (r->state == MSG_DONE || r->state == MSG_INACTIVE) {
+        if (!r->undoing)
+            msg_request_free(msg, r);
+        return;
+    }
+    if (r->state == MSG_QUEUED) {
+        list_remove(&r->queue);
+        msg_request_sent(r, -ECANCELED);
+        return;
+    }
+    r->buf = NULL;
+}

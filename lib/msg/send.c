@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* send.c: rmsg_send, rmsg_isend, and the start of a persistent send. */
+#include "msg/send.h"
+
+#include "msg/fail.h"
+#include "msg/link.h"
+#include "msg/out.h"
+#include "msg/progress.h"
+#include "msg/request.h"
+#include "msg/wait.h"
+
+#include <errno.h>
+
+int msg_send_start(struct rmsg *msg, struct msg_request *r, const char *call)
+{
+    struct msg_link *l;
+    int rc;
+
+    l = msg_link_to(msg, r->peer, call, &rc);
+    if (l == NULL)
+        return rc;
+    if (MSG_UNLIKELY(l->state == LINK_ENDED || l->out_code != 0))
+        return msg_link_failed(l, call);
+    r->link = l;
+    r->state = MSG_QUEUED;
+    if (MSG_LIKELY(msg_out_clear(l))) {
+        rc = msg_out_send(l, r->space, r->tag, r->buf, r->bytes, r);
+        if (MSG_LIKELY(rc == 0))
+            return 0;
+        if (rc != R_PENDING) {
+            r->state = MSG_INACTIVE;
+            return msg_link_failed(l, call);
+        }
+    }
+    list_append(&l->waiting, &r->queue);
+    msg_out_busy(l);
+    return 0;
+}
+
+int rmsg_isend(rmsg_t msg, int to, uint32_t space, uint32_t tag, const void *buf, size_t bytes,
+               rmsg_request_t *request, int flags)
+{
+    struct msg_request *r;
+    int rc = msg_check_call(msg, "rmsg_isend", flags, RMSG_SYNC | RMSG_PERSISTENT);
+
+    if (rc == 0 && request == NULL)
+        rc = msg_fail(-EINVAL, "rmsg_isend: request is NULL");
+    if (rc == 0)
+        rc = msg_check(msg, "rmsg_isend", to, space, tag, buf, bytes, true);
+    if (rc != 0)
+        return rc;
+    r = msg_request_make(msg, "rmsg_isend", true, to, space, tag, (void *)(uintptr_t)buf, bytes);
+    if (r == NULL)
+        return -ENOMEM;
+    r->sync = (flags & RMSG_SYNC) != 0;
+    r->persistent = (flags & RMSG_PERSISTENT) != 0;
+    rc = r->persistent ? 0 : msg_send_start(msg, r, "rmsg_isend");
+    if (rc != 0) {
+        msg_request_free(msg, r);
+        return rc;
+    }
+    *request = pool_handle(&r->item);
+    return 0;
+}
+
+/* Without waiting, and without a request: only what fits into the memory of the peer now. */
+static int send_now(struct rmsg *msg, int to, uint32_t space, uint32_t tag, const void *buf,
+                    size_t bytes)
+{
+    struct msg_link *l = msg->link[to];
+    int rc;
+
+    if (MSG_LIKELY(l != NULL && msg_out_clear(l) && l->out_code == 0)) {
+        rc = msg_out_send(l, space, tag, buf, bytes, NULL);
+        return rc == 0 || rc == R_PENDING ? rc : msg_link_failed(l, "rmsg_send");
+    }
+    l = msg_link_to(msg, to, "rmsg_send", &rc);
+    if (l == NULL)
+        return rc;
+    return l->state == LINK_ENDED || l->out_code != 0 ? msg_link_failed(l, "rmsg_send") : R_PENDING;
+}
+
+int rmsg_send(rmsg_t msg, int to, uint32_t space, uint32_t tag, const void *buf, size_t bytes,
+              int flags)
+{
+    struct msg_request *r;
+    int rc = msg_check_call(msg, "rmsg_send", flags, RMSG_SYNC | R_NOWAIT);
+
+    if (rc == 0)
+        rc = msg_check(msg, "rmsg_send", to, space, tag, buf, bytes, true);
+    if (MSG_UNLIKELY(rc != 0))
+        return rc;
+    if (MSG_LIKELY((flags & RMSG_SYNC) == 0)) {
+        rc = send_now(msg, to, space, tag, buf, bytes);
+        if (MSG_LIKELY(rc != R_PENDING))
+            return rc;
+    }
+    if ((flags & R_NOWAIT) != 0) {
+        (void)msg_progress_all(msg);
+        return msg_fail(R_PENDING, "rmsg_send: %zu bytes to rank %d cannot leave without waiting",
+                        bytes, to);
+    }
+    r = msg_request_make(msg, "rmsg_send", true, to, space, tag, (void *)(uintptr_t)buf, bytes);
+    if (r == NULL)
+        return -ENOMEM;
+    r->sync = (flags & RMSG_SYNC) != 0;
+    rc = msg_send_start(msg, r, "rmsg_send");
+    if (rc != 0) {
+        msg_request_free(msg, r);
+        return rc;
+    }
+    return msg_wait_blocking(msg, r, NULL, "rmsg_send");
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wire.h: messages by tag as messages of a pipe: the header, which is its tag, and its memory.
+ *
+ *     header     kind:4 | flags:4 | space:16 | zero:8 | word:32
+ *
+ * `word` is the tag of a message, or the number that a message of the link itself is about. A link has two pipes, one in each
+ * direction. All that one end sends goes through one of them, in order: its messages, and what it has to report about its receives.
+ *
+ *     kind       word     memory
+ *     MSG        tag      a message: its payload
+ *     RTS        tag      a message whose payload waits at the sender: send, bytes
+ *     PLACED     tag      a message for an advertised receive, as parts: receive, bytes
+ *     DATA       receive  the payload of an earlier RTS comes, as parts: send
+ *     PART       receive  the next bytes of a payload
+ *     ABORT      receive  no more parts come: the sender has given up
+ *     RTR        tag      a receive waits: receive, number, seen, skip, room
+ *     CTS        send     send it as parts, up to room bytes: receive, room
+ *     FIN        send     it has been matched, and no payload is needed
+ *     REFUSED    receive  its RTR came too late
+ *     UNDO       tag      forget RTRs of this space and tag from this number on: number
+ *     UNDONE     number   done
+ *     CREDIT     0        messages that were consumed, in units, since the beginning: units
+ *     HELLO      0        first message of a link: struct msg_wire_hello
+ *
+ * MSG, RTS and PLACED count as messages; both ends number them alike. Everything here is a pure function of what a peer has written,
+ * and validates it.
+ */
+#ifndef MSG_WIRE_H
+#define MSG_WIRE_H
+
+#include "util/error.h"
+#include "util/layout.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define MSG_WIRE_SLOT_BYTES 40u /* payload that travels in a slot */
+#define MSG_WIRE_UNIT 64u       /* of memory that unexpected messages take at the receiver */
+
+enum msg_wire_kind {
+    MSG_WIRE_MSG = 1,
+    MSG_WIRE_RTS,
+    MSG_WIRE_PLACED,
+    MSG_WIRE_DATA,
+    MSG_WIRE_PART,
+    MSG_WIRE_ABORT,
+    MSG_WIRE_RTR,
+    MSG_WIRE_CTS,
+    MSG_WIRE_FIN,
+    MSG_WIRE_REFUSED,
+    MSG_WIRE_UNDO,
+    MSG_WIRE_UNDONE,
+    MSG_WIRE_CREDIT,
+    MSG_WIRE_HELLO,
+    MSG_WIRE_KINDS_END
+};
+
+/* Memory of the kinds that have a fixed length; zero where a kind does not use it. */
+struct msg_wire_fields {
+    uint32_t id;     /* RTS, DATA: send; PLACED, RTR, CTS: receive; UNDO: number */
+    uint32_t skip;   /* RTR: earlier receives of this space and tag */
+    uint64_t bytes;  /* RTS, PLACED: of the message; RTR, CTS: room; CREDIT: units */
+    uint64_t seen;   /* RTR: number of the last message that was matched or kept */
+    uint32_t number; /* RTR: of this RTR */
+    uint32_t zero;
+};
+static_assert(sizeof(struct msg_wire_fields) == 32 && offsetof(struct msg_wire_fields, seen) == 16,
+              "layout on the wire");
+
+struct msg_wire {
+    enum msg_wire_kind kind;
+    uint32_t space, word;
+    size_t bytes; /* of the memory */
+};
+
+static inline uint64_t msg_wire_header(enum msg_wire_kind kind, uint32_t space, uint32_t word)
+{
+    return (uint64_t)kind | (uint64_t)(space & 0xffff) << 8 | (uint64_t)word << 32;
+}
+
+/* Bytes of memory of a kind: a prefix of struct msg_wire_fields. MSG and PART: 0, they have any length. */
+static inline size_t msg_wire_fields_bytes(enum msg_wire_kind kind)
+{
+    static const uint8_t bytes[MSG_WIRE_KINDS_END] = {
+        [MSG_WIRE_RTS] = 16, [MSG_WIRE_PLACED] = 16, [MSG_WIRE_DATA] = 4,   [MSG_WIRE_RTR] = 32,
+        [MSG_WIRE_CTS] = 16, [MSG_WIRE_UNDO] = 4,    [MSG_WIRE_CREDIT] = 16};
+
+    return bytes[kind];
+}
+
+/* False: not a header that msg_wire_header makes for a message of `size` bytes; *w is meaningless then. */
+static inline bool msg_wire_parse(uint64_t header, size_t size, struct msg_wire *w)
+{
+    uint32_t kind = header & 15;
+
+    w->kind = (enum msg_wire_kind)kind;
+    w->space = header >> 8 & 0xffff;
+    w->word = (uint32_t)(header >> 32);
+    w->bytes = size;
+    return (header & UINT64_C(0xff0000f0)) == 0 && kind - 1 < MSG_WIRE_KINDS_END - 1u;
+}
+
+/* Copies the fields of a message that msg_wire_parse has accepted, other than MSG, PART and HELLO. False: they are not valid. */
+bool msg_wire_fields(const struct msg_wire *w, const void *mem, struct msg_wire_fields *f);
+
+/* Units that a message of so many bytes takes at the receiver. */
+static inline uint64_t msg_wire_units(size_t bytes)
+{
+    return bytes <= MSG_WIRE_SLOT_BYTES ? 1 : 1 + (bytes + MSG_WIRE_UNIT - 1) / MSG_WIRE_UNIT;
+}
+
+/* ---- the greeting ---- */
+
+#define MSG_WIRE_MAGIC 0x67736d72u /* "rmsg" */
+#define MSG_WIRE_OLDEST 1u
+#define MSG_WIRE_NEWEST 1u
+#define MSG_WIRE_FEATURES UINT64_C(0)
+#define MSG_WIRE_SHARE_LEAST 64u /* units */
+
+/* Read zero-extended (util/layout.h). */
+struct msg_wire_hello {
+    uint32_t length; /* of this structure */
+    uint32_t magic;
+    struct version_range versions;
+    uint32_t part_bytes; /* largest part that fits into the memory of the sender of the greeting */
+    uint64_t features;
+    uint64_t share; /* units of unexpected messages that the sender of the greeting keeps */
+    LAYOUT_APPENDED
+};
+static_assert(sizeof(struct msg_wire_hello) == 32 + LAYOUT_APPENDED_BYTES, "layout on the wire");
+
+void msg_wire_hello_init(struct msg_wire_hello *own, uint64_t share, uint32_t part_bytes);
+
+/* Reads the greeting of a peer into *theirs, zero-extended. 0, or -EPROTO and a message. */
+int msg_wire_hello_match(const struct msg_wire_hello *own, const void *mem, size_t bytes, int peer,
+                         struct msg_wire_hello *theirs, struct error *err);
+
+#endif
