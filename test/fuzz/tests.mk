@@ -8,6 +8,7 @@ check_PROGRAMS += \
 	test/fuzz/fuzz_coll \
 	test/fuzz/fuzz_control \
 	test/fuzz/fuzz_heap \
+	test/fuzz/fuzz_msg \
 	test/fuzz/fuzz_pipe \
 	test/fuzz/fuzz_reclaim \
 	test/fuzz/fuzz_tcp \
@@ -18,6 +19,8 @@ test_fuzz_fuzz_am_LDADD = lib/libam.la lib/libutil.la $(public)
 test_fuzz_fuzz_coll_SOURCES = test/fuzz/fuzz_coll.c test/fuzz/input.h test/fuzz/driver.c
 test_fuzz_fuzz_control_SOURCES = test/fuzz/fuzz_control.c test/fuzz/input.h test/fuzz/driver.c test/fuzz/victim.h
 test_fuzz_fuzz_heap_SOURCES = test/fuzz/fuzz_heap.c test/fuzz/input.h test/fuzz/driver.c $(heap_model)
+test_fuzz_fuzz_msg_SOURCES = test/fuzz/fuzz_msg.c test/fuzz/input.h test/fuzz/driver.c
+test_fuzz_fuzz_msg_LDADD = lib/libmsg.la lib/libutil.la $(public)
 test_fuzz_fuzz_pipe_SOURCES = test/fuzz/fuzz_pipe.c test/fuzz/input.h test/fuzz/driver.c test/fuzz/victim.h
 test_fuzz_fuzz_reclaim_SOURCES = test/fuzz/fuzz_reclaim.c test/fuzz/input.h test/fuzz/driver.c test/unit/reclaim_pair.h
 test_fuzz_fuzz_tcp_SOURCES = test/fuzz/fuzz_tcp.c test/fuzz/input.h test/fuzz/driver.c $(lib_btl_tcp_la_SOURCES)

@@ -9,7 +9,8 @@
  *   A  a receive has got the first message that fits it of those of the same source that no earlier receive has taken
  *   B  of the receives that fit a message, the one that was posted first has got it
  *
- * and each byte is checked. Options: -small (memory of 64 KiB for each peer: nearly all wait), -advertise (also small receives).
+ * and each byte is checked. Options: -small (memory of 64 KiB for each peer: nearly all wait), -advertise (also small receives),
+ * -brief (few messages, for a slow network).
  */
 #include "test/lib/mp_check.h"
 
@@ -421,6 +422,8 @@ int main(int argc, char **argv)
     uint64_t each = (uint64_t)mp_number(argc, argv, 300);
 
     mp_begin(argc, argv, 1);
+    if (mp_asked(argc, argv, "-brief"))
+        each = 20;
     if (mp_asked(argc, argv, "-small"))
         cfg.heap_bytes = 64 << 10;
     if (mp_asked(argc, argv, "-advertise"))

@@ -188,6 +188,14 @@ mpi_tests = \
 	test/mpi/mp_mismatch-2.mpi \
 	test/mpi/mp_modes-2-sleep.mpi \
 	test/mpi/mp_modes-2.mpi \
+	test/mpi/mp_msg-1.mpi \
+	test/mpi/mp_msg-1-brief+sim.mpi \
+	test/mpi/mp_msg-2-small.mpi \
+	test/mpi/mp_msg-2+ofi.mpi \
+	test/mpi/mp_msg-3.mpi \
+	test/mpi/mp_msg-3-advertise.mpi \
+	test/mpi/mp_msg-3+tcp.mpi \
+	test/mpi/mp_msg-4.mpi \
 	test/mpi/mp_network-1.mpi \
 	test/mpi/mp_network-2.mpi \
 	test/mpi/mp_network-3.mpi \

@@ -49,6 +49,9 @@ unit_tests = \
 	test/unit/test_overcommit \
 	test/unit/test_path_failure \
 	test/unit/test_modes \
+	test/unit/test_msg_match \
+	test/unit/test_msg_places \
+	test/unit/test_msg_wire \
 	test/unit/test_next_fit \
 	test/unit/test_observe \
 	test/unit/test_pending \
@@ -121,6 +124,9 @@ test_unit_test_coll_sim_SOURCES = test/unit/test_coll_sim.c test/unit/coll_case.
 test_unit_test_coll_sim_LDADD = tools/libsim.la lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_coll_graph_LDADD = lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_coll_plans_LDADD = lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
+test_unit_test_msg_match_LDADD = lib/libmsg.la lib/libutil.la $(CMOCKA_LIBS)
+test_unit_test_msg_places_LDADD = lib/libmsg.la lib/libutil.la $(CMOCKA_LIBS)
+test_unit_test_msg_wire_LDADD = lib/libmsg.la lib/libutil.la $(CMOCKA_LIBS)
 # these are written against the manual, and see the public interface alone
 test_unit_test_am_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_am_context_LDADD = $(public) $(CMOCKA_LIBS)

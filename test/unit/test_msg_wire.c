@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Headers, fields and greetings of messages by tag (lib/msg/wire.h): what is written is read, what is not valid is refused; objects with numbers (pool.h). */
+#include "msg/pool.h"
+#include "msg/wire.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static void headers(void **state)
+{
+    struct msg_wire w;
+
+    (void)state;
+    for (uint32_t kind = 1; kind < MSG_WIRE_KINDS_END; kind++) {
+        uint64_t header = msg_wire_header((enum msg_wire_kind)kind, 65535, 0xfffffffe);
+
+        assert_true(msg_wire_parse(header, 17, &w));
+        assert_true(w.kind == kind && w.space == 65535 && w.word == 0xfffffffe && w.bytes == 17);
+        assert_false(msg_wire_parse(header | 1 << 4, 17, &w));
+        assert_false(msg_wire_parse(header | 1 << 7, 17, &w));
+        assert_false(msg_wire_parse(header | 1 << 24, 17, &w));
+        assert_false(msg_wire_parse(header | UINT64_C(1) << 31, 17, &w));
+    }
+    assert_false(msg_wire_parse(msg_wire_header((enum msg_wire_kind)0, 0, 0), 0, &w));
+    assert_false(msg_wire_parse(msg_wire_header(MSG_WIRE_KINDS_END, 0, 0), 0, &w));
+}
+
+static void fields(void **state)
+{
+    struct msg_wire_fields out = {.id = 1, .skip = 2, .bytes = 3, .seen = 4, .number = 5}, in;
+    struct msg_wire w = {.kind = MSG_WIRE_RTR, .space = 1, .word = 7, .bytes = 32};
+
+    (void)state;
+    assert_true(msg_wire_fields(&w, &out, &in));
+    assert_memory_equal(&in, &out, sizeof(in));
+    w.bytes = 31;
+    assert_false(msg_wire_fields(&w, &out, &in));
+    w.bytes = 32;
+    out.zero = 1;
+    assert_false(msg_wire_fields(&w, &out, &in));
+    out.zero = 0;
+    w.word = UINT32_MAX; /* no message has this tag */
+    assert_false(msg_wire_fields(&w, &out, &in));
+    w = (struct msg_wire){.kind = MSG_WIRE_CTS, .word = 9, .bytes = 16};
+    assert_false(msg_wire_fields(&w, &out, &in)); /* skip belongs to an RTR */
+    out.skip = 0;
+    assert_true(msg_wire_fields(&w, &out, &in));
+    assert_true(in.id == 1 && in.bytes == 3 && in.seen == 0 && in.number == 0);
+    w.space = 1; /* it is about a send, whose space is known */
+    assert_false(msg_wire_fields(&w, &out, &in));
+    w = (struct msg_wire){.kind = MSG_WIRE_FIN, .word = 9};
+    assert_true(msg_wire_fields(&w, NULL, &in));
+    w = (struct msg_wire){.kind = MSG_WIRE_CREDIT, .word = 0, .bytes = 16};
+    assert_false(msg_wire_fields(&w, &out, &in)); /* id */
+    out.id = 0;
+    assert_true(msg_wire_fields(&w, &out, &in));
+    w.word = 1;
+    assert_false(msg_wire_fields(&w, &out, &in));
+}
+
+static void units(void **state)
+{
+    (void)state;
+    assert_true(msg_wire_units(0) == 1 && msg_wire_units(40) == 1);
+    assert_true(msg_wire_units(41) == 2 && msg_wire_units(64) == 2 && msg_wire_units(65) == 3);
+}
+
+static void greetings(void **state)
+{
+    struct msg_wire_hello own, other, in;
+    struct error err = {""};
+
+    (void)state;
+    msg_wire_hello_init(&own, 1000, 4096);
+    other = own;
+    assert_int_equal(msg_wire_hello_match(&own, &other, sizeof(other), 3, &in, &err), 0);
+    assert_true(in.share == 1000 && in.part_bytes == 4096);
+    assert_int_equal(msg_wire_hello_match(&own, &other, 8, 3, &in, &err), -EPROTO);
+    other.magic++;
+    assert_int_equal(msg_wire_hello_match(&own, &other, sizeof(other), 3, &in, &err), -EPROTO);
+    other = own;
+    other.share = 1;
+    assert_int_equal(msg_wire_hello_match(&own, &other, sizeof(other), 3, &in, &err), -EPROTO);
+    assert_non_null(strstr(err.text, "rank 3"));
+    other = own;
+    other.part_bytes = 39;
+    assert_int_equal(msg_wire_hello_match(&own, &other, sizeof(other), 3, &in, &err), -EPROTO);
+    other = own;
+    other.versions = (struct version_range){77, 78};
+    assert_int_equal(msg_wire_hello_match(&own, &other, sizeof(other), 3, &in, &err), -EPROTO);
+}
+
+struct object {
+    struct pool_item item;
+    int value;
+};
+
+static void numbers_of_objects(void **state)
+{
+    static struct pool pool;
+    struct object *a, *b;
+    uint64_t handle;
+    uint32_t id;
+
+    (void)state;
+    pool_init(&pool, sizeof(struct object));
+    assert_null(pool_by_handle(&pool, 0));
+    assert_null(pool_by_id(&pool, 1));
+    a = pool_get(&pool);
+    b = pool_get(&pool);
+    assert_true(a != NULL && b != NULL && a != b && pool.used == 2);
+    handle = pool_handle(&a->item);
+    id = pool_id(&a->item);
+    assert_true(handle != 0 && id != 0);
+    assert_ptr_equal(pool_by_handle(&pool, handle), a);
+    assert_ptr_equal(pool_by_id(&pool, id), a);
+    pool_put(&pool, &a->item);
+    assert_null(pool_by_handle(&pool, handle));
+    assert_null(pool_by_id(&pool, id));
+    assert_ptr_equal(pool_get(&pool), a); /* the same object with another number */
+    assert_null(pool_by_handle(&pool, handle));
+    assert_null(pool_by_id(&pool, id));
+    for (uint32_t i = 0; i < 2 * POOL_CHUNK; i++)
+        assert_non_null(pool_get(&pool));
+    assert_int_equal(pool.used, 2 * POOL_CHUNK + 2);
+    assert_ptr_equal(pool_by_handle(&pool, pool_handle(&b->item)), b);
+    pool_destroy(&pool);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(headers),   cmocka_unit_test(fields),
+        cmocka_unit_test(units),     cmocka_unit_test(greetings),
+        cmocka_unit_test(numbers_of_objects),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
