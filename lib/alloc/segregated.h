@@ -11,6 +11,8 @@
 #define QUICK_UNITS 64u       /* the largest size that has a quick list */
 #define QUICK_MOST 64u        /* blocks of a quick list */
 #define SEGREGATED_PROBES 16u /* blocks of a class that a search compares with the request */
+#define ARRIVING 16u          /* blocks between their free and their quick list, in a large heap */
+#define ARRIVING_FROM 1024u   /* a heap is large from so many descriptors on: 64 KiB of them */
 
 /* Freed blocks of one size that are not merged with their neighbors, the newest first. */
 struct quick_list {
@@ -20,8 +22,10 @@ struct quick_list {
 
 struct segregated {
     struct quick_list quick[QUICK_UNITS]; /* of size i + 1 */
+    struct rdesc *arriving[ARRIVING];     /* the newest waiting blocks, in a circle, or NULL */
+    uint32_t oldest;                      /* of them: the index of the next that is replaced */
     struct class_set some;                /* the classes whose list is not empty */
-    uint32_t waiting;                     /* blocks of all quick lists */
+    uint32_t waiting;                     /* blocks of all quick lists, and arriving */
     uint32_t blocks;                      /* blocks of all classes */
     uint32_t classes;                     /* lists: all classes up to the largest segment's */
     struct rdesc *list[];                 /* free blocks by fine class, linked by .link and .back */

@@ -9,8 +9,11 @@
  *   merged    in the list of its class (state DESC_FREE). Classes are exact up to FINE_EXACT units
  *             and a sixteenth of an octave beyond; two bit scans find the first list that is not
  *             empty.
- *   waiting   in the quick list of its size (state DESC_FREED), up to QUICK_UNITS units: not merged,
- *             and for its neighbors like an allocated block.
+ *   waiting   in the quick list of its size, or on the way there (state DESC_FREED), up to
+ *             QUICK_UNITS whole units: not merged, and for its neighbors like an allocated block.
+ *
+ * In a heap of ARRIVING_FROM descriptors or more the newest ARRIVING blocks are on the way
+ * (segregated_fit_arrive).
  *
  * A request takes, in this order, the newest waiting block of its size; the low end of the first
  * block of the first class that has no smaller sizes; one of the first SEGREGATED_PROBES blocks of
@@ -21,15 +24,16 @@
  * the block is less than a sixteenth larger and more than SEGREGATED_PROBES blocks are in its class.
  *
  * An operation takes constant time. Merging what waits takes a time proportional to the blocks that
- * have been freed since, of which there are at most QUICK_UNITS * QUICK_MOST; it happens if a
+ * have been freed since, of which there are at most QUICK_UNITS * QUICK_MOST + ARRIVING; it happens if a
  * request cannot be satisfied otherwise, and if the last block in use is freed.
  *
  * Invariants
  * 1. The chain of a segment tiles it. No two blocks that are DESC_FREE are neighbors in it.
  * 2. A block that is DESC_FREE is in the list of the class of its whole units, and its neighbors'
- *    links to it are marked. A block that is DESC_FREED is in the quick list of its units.
+ *    links to it are marked. A block that is DESC_FREED is in the quick list of its units, or in
+ *    `arriving`; its last unit is not short.
  * 3. `some` has a bit for each list of a class that is not empty, `blocks` counts the blocks of all
- *    of them, `waiting` those of all quick lists.
+ *    of them, `waiting` those that are DESC_FREED.
  * 4. In an empty heap at most one block waits.
  * 5. If no block waits there are at most as many free blocks as segments and allocated blocks, so
  *    that the pool has descriptors for as many blocks as may be allocated.
@@ -108,6 +112,18 @@ static void segregated_merge(struct heap *h, struct rdesc *d)
     }
 }
 
+static void segregated_merge_arriving(struct heap *h)
+{
+    struct segregated *s = h->segregated;
+
+    for (unsigned i = 0; i < ARRIVING; i++)
+        if (s->arriving[i] != NULL) {
+            s->waiting--;
+            segregated_merge(h, s->arriving[i]);
+            s->arriving[i] = NULL;
+        }
+}
+
 /* Merges all waiting blocks. False: there were none. */
 static NOINLINE bool segregated_merge_waiting(struct heap *h)
 {
@@ -116,6 +132,7 @@ static NOINLINE bool segregated_merge_waiting(struct heap *h)
 
     if (s->waiting == 0)
         return false;
+    segregated_merge_arriving(h);
     for (unsigned i = 0; s->waiting > 0; i++) {
         for (d = s->quick[i].head; d != NULL; d = next) {
             next = d->link;
@@ -170,7 +187,7 @@ static struct rdesc *segregated_find(const struct heap *h, uint32_t units, uint6
 /* ---- allocation ---- */
 
 /* Pops a waiting block of this size, or returns NULL. */
-static struct rdesc *segregated_pop(struct heap *h, uint32_t units, uint64_t bytes)
+static struct rdesc *segregated_pop(struct heap *h, uint32_t units)
 {
     struct segregated *s = h->segregated;
     struct quick_list *quick;
@@ -180,7 +197,7 @@ static struct rdesc *segregated_pop(struct heap *h, uint32_t units, uint64_t byt
         return NULL;
     quick = &s->quick[units - 1];
     d = quick->head;
-    if (d == NULL || block_bytes(h, d) < bytes)
+    if (d == NULL)
         return NULL;
     quick->head = d->link;
     quick->count--;
@@ -217,7 +234,7 @@ static struct rdesc *segregated_alloc(struct heap *h, size_t size)
     if (bytes > h->bytes - h->used)
         return heap_refuse(h, -EAGAIN);
     if (h->allocs - h->frees < h->most) {
-        d = segregated_pop(h, units, bytes);
+        d = segregated_pop(h, units);
         if (d != NULL)
             return tree_fit_hand_out(h, d, size, block_bytes(h, d));
     }
@@ -240,11 +257,17 @@ static void segregated_free(struct heap *h, struct rdesc *d)
     struct segregated *s = h->segregated;
     struct quick_list *quick = &s->quick[(d->units - 1) % QUICK_UNITS];
 
+    if (desc_state(d) == DESC_FREED) { /* its quick list is full */
+        s->waiting--;
+        segregated_merge(h, d);
+        return;
+    }
     h->frees++;
     h->used -= block_bytes(h, d);
     if (h->used == 0)
         segregated_merge_waiting(h);
-    if (h->used == 0 || d->units > QUICK_UNITS || quick->count >= QUICK_MOST) {
+    if (h->used == 0 || d->units > QUICK_UNITS || quick->count >= QUICK_MOST ||
+        block_is_short(h, d)) {
         segregated_merge(h, d);
         return;
     }

@@ -4,7 +4,7 @@
  * idea, are in segregated_fit.c.
  *
  * The fast paths push a freed block on the quick list of its size and pop it again: of all
- * descriptors only that of the block is read or written. Everything else is a call.
+ * descriptors only that of the block is read or written, and that of one that was freed a little earlier. Everything else is a call.
  */
 #ifndef ALLOC_SEGREGATED_FIT_H
 #define ALLOC_SEGREGATED_FIT_H
@@ -19,23 +19,52 @@ static FORCE_INLINE struct rdesc *segregated_fit_pop(struct heap *h, size_t size
     const uint64_t units = tree_fit_units(h, size);
     struct quick_list *quick;
     struct rdesc *d;
+    uint64_t word;
 
-    if (UNLIKELY(units > QUICK_UNITS || h->ragged || h->allocs - h->frees >= h->most))
+    if (UNLIKELY(units > QUICK_UNITS || h->allocs - h->frees >= h->most))
         return NULL;
     quick = &h->segregated->quick[units - 1];
     d = quick->head;
     if (UNLIKELY(d == NULL))
         return NULL;
+    word = (d->word & ~DESC_STATE_MASK) + h->pool.step;
+    if (UNLIKELY(word < h->pool.step))
+        return NULL;
     quick->head = d->link;
     quick->count--;
     h->segregated->waiting--;
-    return tree_fit_hand_out(h, d, size, units << h->shift);
+    d->word = word;
+    d->size = size;
+    h->allocs++;
+    h->used += units << h->shift;
+    if (UNLIKELY(h->used > h->peak))
+        h->peak = h->used;
+    return d;
 }
 
-/* Lets a freed block wait; false, and nothing has changed: h->ops->free() decides. */
-static FORCE_INLINE bool segregated_fit_push(struct heap *h, struct rdesc *d)
+/*
+ * In a large heap a freed block is put into its quick list only after ARRIVING others. Its size,
+ * which selects the list, is then in the cache: otherwise the next allocation would wait for it,
+ * since a processor does not load the head of a list past a store whose address is open. Returns
+ * the block whose turn it is, or NULL.
+ */
+static FORCE_INLINE struct rdesc *segregated_fit_arrive(struct segregated *s, struct rdesc *d)
+{
+    struct rdesc *arrived = s->arriving[s->oldest];
+
+    s->arriving[s->oldest] = d;
+    s->oldest = (s->oldest + 1) % ARRIVING;
+    return arrived;
+}
+
+/*
+ * Lets a freed block wait. False: h->ops->free() decides about *block, which is the freed block, and
+ * nothing has changed; or a waiting one (DESC_FREED) whose quick list is full.
+ */
+static FORCE_INLINE bool segregated_fit_push(struct heap *h, struct rdesc **block)
 {
     struct segregated *s = h->segregated;
+    struct rdesc *d = *block;
     const uint64_t used = h->used - ((uint64_t)d->units << h->shift);
     struct quick_list *quick;
 
@@ -43,16 +72,22 @@ static FORCE_INLINE bool segregated_fit_push(struct heap *h, struct rdesc *d)
                   "either becomes DESC_FREED by the same bits");
     if (UNLIKELY(d->units > QUICK_UNITS || h->ragged || (used == 0 && s->waiting > 0)))
         return false;
-    quick = &s->quick[d->units - 1];
-    if (UNLIKELY(quick->count >= QUICK_MOST))
-        return false;
     h->frees++;
     h->used = used;
+    s->waiting++;
     desc_store_word(d, d->word | desc_word(0, DESC_FREED));
+    if (h->pool.made >= ARRIVING_FROM && used != 0) { /* the only block of a heap is popped next */
+        d = segregated_fit_arrive(s, d);
+        if (UNLIKELY(d == NULL))
+            return true;
+    }
+    quick = &s->quick[d->units - 1];
+    *block = d;
+    if (UNLIKELY(quick->count >= QUICK_MOST))
+        return false;
     d->link = quick->head;
     quick->head = d;
     quick->count++;
-    s->waiting++;
     return true;
 }
 
@@ -65,7 +100,7 @@ static inline struct rdesc *segregated_fit_alloc(struct heap *h, size_t size)
 
 static inline void segregated_fit_free(struct heap *h, struct rdesc *d)
 {
-    if (UNLIKELY(!segregated_fit_push(h, d)))
+    if (UNLIKELY(!segregated_fit_push(h, &d)))
         h->ops->free(h, d);
 }
 

@@ -114,6 +114,8 @@ static int segregated_check_block(const struct heap *h, const struct segment *s,
         return 0;
     case DESC_FREED:
         t->waiting++;
+        if (block_is_short(h, d))
+            return broken(err, "the block at %llu waits, although its last unit is short", at);
         return d->mem == address_of(h, s->zero, d->offset)
                    ? 0
                    : broken(err, "the memory of the waiting block at %llu is at %p", at, d->mem);
@@ -187,6 +189,22 @@ static int segregated_check_quick(const struct heap *h, uint32_t units, uint32_t
     return 0;
 }
 
+static int segregated_check_arriving(const struct heap *h, uint32_t *waiting, struct error *err)
+{
+    const struct segregated *s = h->segregated;
+
+    for (uint32_t i = 0; i < ARRIVING; i++) {
+        const struct rdesc *d = s->arriving[i];
+
+        if (d == NULL)
+            continue;
+        if (!desc_pool_holds(&h->pool, d) || desc_state(d) != DESC_FREED || d->units > QUICK_UNITS)
+            return broken(err, "entry %u of the blocks on their way to a quick list is torn", i);
+        ++*waiting;
+    }
+    return 0;
+}
+
 static int segregated_check_lists(const struct heap *h, const struct totals *t, struct error *err)
 {
     const struct segregated *s = h->segregated;
@@ -202,6 +220,8 @@ static int segregated_check_lists(const struct heap *h, const struct totals *t, 
     for (uint32_t units = 1; units <= QUICK_UNITS; units++)
         if (segregated_check_quick(h, units, &waiting, err) != 0)
             return -EUCLEAN;
+    if (segregated_check_arriving(h, &waiting, err) != 0)
+        return -EUCLEAN;
     if (memcmp(&some, &s->some, sizeof(some)) != 0)
         return broken(err, "the set of classes that have free blocks is wrong");
     if (blocks != t->merged || blocks != s->blocks || waiting != t->waiting ||

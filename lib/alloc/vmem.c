@@ -270,7 +270,7 @@ static int vmem_free_segregated(struct heap *h, raddr_t handle)
 
     if (UNLIKELY(!desc_is_users(d, handle, h->pool.key)))
         return vmem_free_checked(h, handle);
-    return LIKELY(segregated_fit_push(h, d)) ? 0 : vmem_free_by_ops(h, d);
+    return LIKELY(segregated_fit_push(h, &d)) ? 0 : vmem_free_by_ops(h, d);
 }
 
 static void vmem_choose_calls(struct heap *h)

@@ -298,6 +298,94 @@ static void shrinking_merges_what_waits_where_it_needs_a_descriptor(void **state
     heap_destroy(h);
 }
 
+/* A heap of ARRIVING_FROM blocks and more of one unit, full. */
+static struct heap *make_large(struct rdesc **d, unsigned n)
+{
+    struct heap *h = heap_of_units(n, 0);
+
+    for (unsigned i = 0; i < n; i++) {
+        d[i] = heap_alloc(h, UNIT);
+        assert_non_null(d[i]);
+    }
+    assert_sound(h);
+    assert_true(h->pool.made >= ARRIVING_FROM);
+    return h;
+}
+
+static void in_a_large_heap_blocks_arrive_in_their_order(void **state)
+{
+    struct rdesc *d[ARRIVING_FROM];
+    struct heap *h = make_large(d, ARRIVING_FROM);
+
+    (void)state;
+    for (unsigned i = 0; i < ARRIVING + 2; i++)
+        give(h, d[2 * i]);
+    assert_int_equal(h->segregated->waiting, ARRIVING + 2);
+    assert_ptr_equal(take(h, 1), d[2]);
+    assert_ptr_equal(take(h, 1), d[0]);
+    assert_int_equal(h->segregated->waiting, ARRIVING);
+    take(h, 1); /* none has arrived: all are merged */
+    assert_int_equal(h->segregated->waiting, 0);
+    assert_int_equal(h->segregated->blocks, ARRIVING - 1);
+    heap_destroy(h);
+}
+
+static void in_a_large_heap_a_full_quick_list_merges_what_arrives(void **state)
+{
+    struct rdesc *d[ARRIVING_FROM];
+    struct heap *h = make_large(d, ARRIVING_FROM);
+
+    (void)state;
+    for (unsigned i = 0; i < QUICK_MOST + ARRIVING + 5; i++)
+        give(h, d[2 * i]);
+    assert_int_equal(h->segregated->quick[0].count, QUICK_MOST);
+    assert_int_equal(h->segregated->waiting, QUICK_MOST + ARRIVING);
+    assert_int_equal(h->segregated->blocks, 5);
+    assert_int_equal(desc_state(d[2 * (QUICK_MOST + 4)]), DESC_FREE);
+    assert_int_equal(desc_state(d[2 * (QUICK_MOST + 5)]), DESC_FREED);
+    DAMAGE(h->segregated->arriving[3], d[1], "is torn");
+    DAMAGE(h->segregated->arriving[3], NULL, "are counted");
+    heap_destroy(h);
+}
+
+static void a_large_heap_is_one_block_when_it_is_empty(void **state)
+{
+    struct rdesc *d[ARRIVING_FROM];
+    struct heap *h = make_large(d, ARRIVING_FROM);
+
+    (void)state;
+    for (unsigned i = 0; i < ARRIVING_FROM; i++)
+        heap_free(h, d[(i * 7) % ARRIVING_FROM]);
+    assert_sound(h);
+    assert_int_equal(h->segregated->waiting, 0);
+    for (unsigned i = 0; i < 3; i++) { /* a plain pair uses one descriptor */
+        d[i] = take(h, 5);
+        give(h, d[i]);
+        assert_int_equal(h->segregated->waiting, 1);
+        assert_ptr_equal(d[i], d[0]);
+    }
+    give(h, take(h, ARRIVING_FROM));
+    heap_destroy(h);
+}
+
+/* A block with a short last unit does not wait, so that a smaller one never takes its place in a quick list. */
+static void a_short_last_unit_does_not_wait(void **state)
+{
+    struct heap *h = heap_of_bytes(RMALLOC_SEGREGATED_FIT, 9 * UNIT + 10, UNIT, 0);
+    struct rdesc *d[5];
+
+    (void)state;
+    for (unsigned i = 0; i < 5; i++)
+        d[i] = take_bytes(h, i < 4 ? 2 * UNIT : UNIT + 10);
+    give(h, d[4]);
+    assert_int_equal(h->segregated->waiting, 0);
+    give(h, d[1]);
+    assert_int_equal(h->segregated->waiting, 1);
+    assert_ptr_equal(take_bytes(h, 2 * UNIT), d[1]);
+    take_bytes(h, UNIT + 10);
+    heap_destroy(h);
+}
+
 static void a_segment_without_memory_is_refused(void **state)
 {
     struct heap *h = heap_of_units(100, 0);
@@ -386,6 +474,10 @@ int main(void)
         cmocka_unit_test(an_allocation_merges_what_waits_where_it_needs_a_descriptor),
         cmocka_unit_test(the_smallest_class_that_suffices_is_taken),
         cmocka_unit_test(shrinking_merges_what_waits_where_it_needs_a_descriptor),
+        cmocka_unit_test(in_a_large_heap_blocks_arrive_in_their_order),
+        cmocka_unit_test(in_a_large_heap_a_full_quick_list_merges_what_arrives),
+        cmocka_unit_test(a_large_heap_is_one_block_when_it_is_empty),
+        cmocka_unit_test(a_short_last_unit_does_not_wait),
         cmocka_unit_test(a_segment_without_memory_is_refused),
         cmocka_unit_test(a_worn_descriptor_is_replaced),
         cmocka_unit_test(the_check_sees_damage),
