@@ -133,7 +133,7 @@ static void *change_board(void *argument)
             struct rboard *b = container_of(boards_all.next, struct rboard, link);
 
             for (int i = 0; i < 50; i++)
-                change_once(n, atomic_load(&b->mem), b->bytes);
+                change_once(n, atomic_load(&b->mem), b->member[b->me].bytes);
         }
         pthread_mutex_unlock(&boards_lock);
         sched_yield();
