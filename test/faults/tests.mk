@@ -15,6 +15,7 @@ fault_tests = \
 	test/faults/byzantine_board \
 	test/faults/byzantine_coll \
 	test/faults/byzantine_cast \
+	test/faults/forged_windows \
 	test/faults/given_back \
 	test/faults/close_without_memory \
 	test/faults/kept_handshakes \
@@ -137,6 +138,7 @@ test_faults_plugin_la_LDFLAGS = $(module_flags) -rpath /nowhere
 test_faults_plugin_la_LIBADD = $(public)
 test_faults_plugins_LDADD =
 EXTRA_test_faults_plugins_DEPENDENCIES = test/faults/plugin.la
+test_faults_forged_windows_SOURCES = test/faults/forged_windows.c test/lib/job.c
 test_faults_region_peer_stopped_SOURCES = test/faults/region_peer_stopped.c test/lib/job.c
 test_faults_close_without_memory_SOURCES = test/faults/close_without_memory.c test/faults/failing_calls.c test/lib/job.c
 test_faults_close_without_memory_LDFLAGS = -rdynamic
