@@ -46,6 +46,35 @@ static int one_message(rch_t w, rch_t r, size_t size)
     return note("rfree", r, rfree(r, d));
 }
 
+/* A window of the library's memory, or of the program's. */
+static int one_window(rch_t w, rch_t r, bool own)
+{
+    static char program[4096], from[100];
+    rregion_t region = NULL;
+    rwindow_t window = NULL;
+    rremote_t remote = NULL;
+    rwindow_handle_t handle;
+    int rc = note("rregion_open", own ? r : NULL,
+                  rregion_open(&region, own ? r : NULL, own ? program : NULL, sizeof(program)));
+
+    if (rc == 0)
+        rc = note("rwindow_open", r, rwindow_open(&window, r, region, RWINDOW_WRITE, &handle));
+    if (rc == 0)
+        rc = note("rwindow_attach", w, rwindow_attach(&remote, w, &handle, 0));
+    pattern_fill(from, sizeof(from), own);
+    if (rc == 0)
+        rc = note("rwindow_write", w, rwindow_write(remote, 7, from, sizeof(from), NULL, NULL, 0));
+    if (rc == 0)
+        CHECK(r, pattern_same((char *)rregion_mem(region) + 7, sizeof(from), own));
+    if (remote != NULL)
+        CHECK(w, rwindow_detach(remote) == 0);
+    if (window != NULL)
+        CHECK(NULL, rwindow_close(window) == 0);
+    if (region != NULL)
+        CHECK(NULL, rregion_close(region) == 0);
+    return rc;
+}
+
 static int one_pair(rpipe_op_t op, uint32_t ctx)
 {
     rpipe_config_t cfg = channel_config(op, 0, true, 4096);
@@ -69,6 +98,10 @@ static int one_pair(rpipe_op_t op, uint32_t ctx)
         rc = one_message(w, r, 3000);
     if (rc == 0)
         rc = one_message(w, r, 20000);
+    if (rc == 0)
+        rc = one_window(w, r, false);
+    if (rc == 0)
+        rc = one_window(w, r, true);
     if (rc == 0 && (rc = rfd(r)) >= 0)
         rc = 0;
     else if (rc < 0 && failed_call == NULL)
