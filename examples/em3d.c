@@ -8,6 +8,9 @@
  * pipe for each direction carries both phases in turn. No buffer is packed or unpacked, and no
  * process waits for all the others.
  *
+ * With --windows the values are collected here and written into memory of the neighbour's own, one
+ * place for each phase, and a message of 4 bytes behind them announces them (rwindow(3)).
+ *
  *     mpirun -n 4 em3d --nodes 100000 --far 10
  */
 #include <rpipe.h>
@@ -20,6 +23,7 @@
 
 static struct em3d_shape shape = EM3D_SHAPE_DEFAULT;
 static int op; /* of app_ops */
+static bool windows;
 
 enum { VALUES, GATHER }; /* ctx of a pipe */
 
@@ -28,10 +32,21 @@ struct part {
     rch_t *in, *out; /* by process; NULL where nothing is exchanged */
     raddr_t *reading;
     const double **from;
+    struct exchange *exchange; /* --windows: by process */
     struct app_laps laps;
 };
 
-static const struct app_option option_table[] = {EM3D_OPTION_TABLE(shape), APP_OP(&op), APP_END};
+/* With one neighbour: memory that it writes into, and memory that is written from, of both phases. */
+struct exchange {
+    rregion_t ghosts, packed;
+    rwindow_t window;
+    rremote_t remote; /* the neighbour's ghosts */
+    int done[EM3D_KINDS];
+};
+
+static const struct app_option option_table[] = {
+    EM3D_OPTION_TABLE(shape), APP_OP(&op),
+    APP_FLAG("windows", 'i', &windows, "Write values into the neighbours' own memory"), APP_END};
 
 static const char doc[] =
     "Waves on an irregular bipartite graph that is shared by the processes of a job.\v"
@@ -122,6 +137,122 @@ static void free_values(struct part *p)
             MUST(p->in[r], rfree(p->in[r], p->reading[r]));
 }
 
+/* ---- the same by windows ---- */
+
+/* Where the values of a phase begin in memory that has `counts` values of each. */
+static size_t phase_at(const struct part *p, int phase, bool exported, int r)
+{
+    const struct em3d_phase *first = &p->g.phase[0];
+
+    return phase == 0 ? 0 : (exported ? first->exports : first->imports)[r] * sizeof(double);
+}
+
+static rregion_t own_memory(const struct part *p, bool exported, int r)
+{
+    const struct em3d_phase *last = &p->g.phase[EM3D_KINDS - 1];
+    size_t bytes = phase_at(p, EM3D_KINDS - 1, exported, r) +
+                   (exported ? last->exports : last->imports)[r] * sizeof(double);
+    rregion_t region = NULL;
+
+    MUST(NULL, rregion_open(&region, NULL, NULL, bytes > 0 ? bytes : sizeof(double)));
+    return region;
+}
+
+static void windows_open(struct part *p)
+{
+    rwindow_handle_t handle;
+    size_t bytes;
+
+    p->exchange = calloc((size_t)p->g.nranks, sizeof(*p->exchange));
+    MUST_HOLD(p->exchange != NULL);
+    for (int r = 0; r < p->g.nranks; r++) {
+        struct exchange *e = &p->exchange[r];
+
+        if (p->out[r] == NULL)
+            continue;
+        e->ghosts = own_memory(p, false, r);
+        e->packed = own_memory(p, true, r);
+        for (int phase = 0; phase < EM3D_KINDS; phase++)
+            e->done[phase] = 1;
+        MUST(p->in[r], rwindow_open(&e->window, p->in[r], e->ghosts, RWINDOW_WRITE, &handle));
+        MUST(p->out[r], rsend(p->out[r], &handle, sizeof(handle), 0));
+    }
+    for (int r = 0; r < p->g.nranks; r++) {
+        if (p->out[r] == NULL)
+            continue;
+        MUST(p->in[r], rrecv(p->in[r], &handle, sizeof(handle), &bytes, 0));
+        MUST(p->out[r], rwindow_attach(&p->exchange[r].remote, p->out[r], &handle, 0));
+    }
+}
+
+/* No neighbour writes any more. */
+static void windows_close(struct part *p)
+{
+    for (int r = 0; r < p->g.nranks; r++) {
+        struct exchange *e = &p->exchange[r];
+
+        if (p->out[r] == NULL)
+            continue;
+        MUST(p->out[r], rdone(p->out[r], NULL, 0));
+        MUST(NULL, rwindow_close(e->window));
+        MUST(NULL, rregion_close(e->ghosts));
+        MUST(NULL, rregion_close(e->packed));
+    }
+    free(p->exchange);
+}
+
+/*
+ * The neighbour has used the values that this process wrote to the same place a step before: it has
+ * sent the message of the phase between them. A network may still read the memory here.
+ */
+static void windows_send(struct part *p, int phase)
+{
+    for (int r = 0; r < p->g.nranks; r++) {
+        struct exchange *e = &p->exchange[r];
+        size_t at = phase_at(p, phase, true, r);
+        double *values;
+
+        if (p->out[r] == NULL)
+            continue;
+        if (e->done[phase] == 0)
+            MUST(p->out[r], rdone(p->out[r], &e->done[phase], 0));
+        values = (double *)rregion_mem(e->packed) + at / sizeof(double);
+        em3d_collect(&p->g, phase, r, values);
+        MUST(p->out[r],
+             rwindow_write(e->remote, at, values, p->g.phase[phase].exports[r] * sizeof(double),
+                           e->packed, &e->done[phase], 0));
+        MUST(p->out[r], rsend(p->out[r], &phase, sizeof(phase), 0));
+    }
+}
+
+static void windows_receive(struct part *p, int phase)
+{
+    for (int r = 0; r < p->g.nranks; r++) {
+        size_t bytes;
+        int got = -1;
+
+        if (p->in[r] == NULL)
+            continue;
+        MUST(p->in[r], rrecv(p->in[r], &got, sizeof(got), &bytes, 0));
+        MUST_HOLD(bytes == sizeof(got) && got == phase);
+        p->from[r] = (const double *)rregion_mem(p->exchange[r].ghosts) +
+                     phase_at(p, phase, false, r) / sizeof(double);
+    }
+}
+
+/* ---- the run ---- */
+
+static void exchange(struct part *p, int phase)
+{
+    if (windows) {
+        windows_send(p, phase);
+        windows_receive(p, phase);
+    } else {
+        send_values(p, phase);
+        read_values(p, phase);
+    }
+}
+
 static double run(struct part *p)
 {
     double began, from, inside, computed;
@@ -137,12 +268,12 @@ static double run(struct part *p)
     began = from = app_seconds();
     for (uint32_t step = 0; step < shape.steps; step++) {
         for (int phase = 0; phase < EM3D_KINDS; phase++) {
-            send_values(p, phase);
-            read_values(p, phase);
+            exchange(p, phase);
             inside = app_seconds();
             em3d_compute(&p->g, phase, p->from);
             computed = app_seconds();
-            free_values(p);
+            if (!windows)
+                free_values(p);
             app_laps_add(&p->laps, inside - from);
             from = computed; /* freeing the messages belongs to the next phase */
         }
@@ -203,8 +334,15 @@ static uint64_t gather(const struct part *p)
 
 static int report(const struct part *p, double took, double comm, double waiting, uint64_t digest)
 {
-    struct app_result result = {"em3d",  app_op_name(op),     p->g.nranks, took,  comm,
-                                waiting, (double)shape.steps, "steps",     digest};
+    struct app_result result = {"em3d",
+                                windows ? "rpipe windows" : app_op_name(op),
+                                p->g.nranks,
+                                took,
+                                comm,
+                                waiting,
+                                (double)shape.steps,
+                                "steps",
+                                digest};
     uint64_t alone;
 
     app_result_print(&result);
@@ -235,12 +373,16 @@ int main(int argc, char **argv)
         shape = (struct em3d_shape)EM3D_SHAPE_QUICK;
     MUST(NULL, rinit(&rank, &nranks));
     part_create(&p, rank, nranks);
+    if (windows)
+        windows_open(&p);
     took = run(&p);
     comm = app_least(&p.laps);
     waiting = app_mean(p.laps.sum) - comm;
     digest = gather(&p);
     if (rank == 0)
         status = report(&p, took, comm, waiting, digest);
+    if (windows)
+        windows_close(&p);
     MUST(NULL, rexit());
     em3d_destroy(&p.g);
     free(p.laps.beyond);

@@ -63,6 +63,7 @@ mpi_tests = \
 	examples/elastic-5-quick.mpi \
 	examples/em3d-1-quick.mpi \
 	examples/em3d-3-quick.mpi \
+	examples/em3d-3-windows.mpi \
 	examples/heat2d-1-quick.mpi \
 	examples/heat2d-3-quick.mpi \
 	examples/heat2d-6-quick.mpi \
