@@ -37,7 +37,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CAST_UNSENT 64 /* messages that the writer has allocated and not written, at most */
+#define CAST_STEP (3u << 20) /* bytes in flight after which the floor is refreshed early */
+#define CAST_UNSENT 64       /* messages that the writer has allocated and not written, at most */
 
 struct cast_message {
     uint64_t number;
@@ -176,6 +177,8 @@ struct rcast {
     struct cast_slot *slot;
     char *heap_mem;
     rvmem_t heap;
+    uint64_t in_flight,
+        ahead;          /* bytes in the heap below `next`; how many refresh the floor early */
     uint64_t reclaimed; /* the memory of all messages below it has been freed */
     struct cast_sent *sent;
     struct cast_unsent

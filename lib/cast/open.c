@@ -148,6 +148,7 @@ static int open_writer(struct rcast *c, struct error *err)
     int rc;
 
     open_fill_head(c);
+    c->ahead = CAST_STEP;
     cfg.buffer = c->heap_mem;
     c->sent = calloc(c->slots, sizeof(*c->sent));
     c->unsent_all = calloc(CAST_UNSENT, sizeof(*c->unsent_all));

@@ -4,7 +4,8 @@
  *
  * A message of up to CAST_INLINE bytes is filled in private memory and copied into its slot; a larger one is filled in the heap, where
  * readers read it. Blocks are freed in the order of messages, as the floor rises. The floor is refreshed only where there is no slot or
- * no memory, and no further than is needed.
+ * no memory, and no further than is needed; and after each CAST_STEP bytes, since an allocator that is empty starts at its beginning
+ * again, in memory that the caches have (as pipes do, sync/reclaim.h).
  */
 #include "cast/cast.h"
 
@@ -23,17 +24,17 @@ static void writer_reclaim(struct rcast *c)
     for (; c->reclaimed != c->floor; c->reclaimed++) {
         struct cast_sent *s = &c->sent[c->reclaimed & (c->slots - 1)];
 
-        if (s->d != ADDR_NULL)
-            (void)rvmem_free(c->heap, s->d);
+        if (s->d == ADDR_NULL)
+            continue;
+        (void)rvmem_free(c->heap, s->d);
         s->d = ADDR_NULL;
+        c->in_flight -= s->bytes;
     }
 }
 
-/* Is every live reader beyond all messages below `need`? R_PENDING: not yet. A loss is reported first, and ends the call. */
-static int writer_refresh(struct rcast *c, uint64_t need)
+static void writer_raise_floor(struct rcast *c, uint64_t need)
 {
     uint64_t least = c->next;
-    int rc;
 
     for (int i = 0; i < CAST_PATHS && c->path[i] != NULL; i++) {
         uint64_t of_path = c->path[i]->ops->refresh(c->path[i], need);
@@ -43,6 +44,15 @@ static int writer_refresh(struct rcast *c, uint64_t need)
     }
     c->floor = least;
     writer_reclaim(c);
+    c->ahead = c->in_flight + CAST_STEP;
+}
+
+/* Is every live reader beyond all messages below `need`? R_PENDING: not yet. A loss is reported first, and ends the call. */
+static int writer_refresh(struct rcast *c, uint64_t need)
+{
+    int rc;
+
+    writer_raise_floor(c, need);
     rc = cast_report_loss(c);
     if (rc != 0)
         return rc;
@@ -152,6 +162,8 @@ int rcast_alloc(rcast_t cast, size_t bytes, void **mem, int flags)
     if (UNLIKELY(!cast_may(cast, true, flags) || mem == NULL || cast->nunsent == CAST_UNSENT))
         return writer_alloc_slow(cast, bytes, mem, flags);
     if (bytes > CAST_INLINE) {
+        if (UNLIKELY(cast->in_flight >= cast->ahead))
+            writer_raise_floor(cast, cast->next);
         d = rvmem_alloc(cast->heap, bytes);
         if (UNLIKELY(d == ADDR_NULL))
             return writer_alloc_slow(cast, bytes, mem, flags);
@@ -208,6 +220,7 @@ static inline void writer_publish(struct rcast *c, raddr_t d, const void *mem, s
     slot->bytes = bytes;
     if (bytes > CAST_INLINE) {
         slot->at = (uint64_t)((const char *)mem - c->heap_mem);
+        c->in_flight += bytes;
     } else {
         if (bytes == 8)
             memcpy(slot->data, mem, 8);

@@ -42,8 +42,10 @@ static int cast_write(struct player *p, rcast_t c, uint64_t i)
 }
 
 /* Until both readers have the first message, or the kill is over: what a writer has written before is lost with it. */
-static void cast_await_readers(const struct player *p)
+static void cast_await_readers(struct player *p)
 {
+    int64_t deadline = deadline_in_ms(p->timeout_ms);
+
     for (int i = 0; i < SCENARIO_RANKS; i++)
         while (i != p->rank &&
                atomic_load(&p->board->rank[i].attached) <= (i == BYSTANDER && p->rank)) {
@@ -51,6 +53,8 @@ static void cast_await_readers(const struct player *p)
 
             if (killed != 0 && clock_now() > killed)
                 return;
+            if (deadline_passed(deadline) && scene_once_more(p, -ETIMEDOUT))
+                deadline = deadline_in_ms(p->timeout_ms);
             backoff_us(50);
         }
 }

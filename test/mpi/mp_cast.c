@@ -352,12 +352,19 @@ int main(int argc, char **argv)
     mp_begin(argc, argv, 2);
     messages = (uint64_t)mp_number(argc, argv, 3000);
     alone(context++);
-    if (apart && rcast_open(&c, &cfg, NULL, mp_ranks) == -ENOTSUP) {
-        CHECK_ERROR(NULL, "several hosts");
-        return mp_end();
-    }
-    if (apart)
+    if (apart) {
+        const int rc = rcast_open(&c, &cfg, NULL, mp_ranks);
+
+        CHECK_OK(NULL, network_barrier()); /* all have opened */
+        if (rc == -ENOTSUP) {
+            CHECK_RC(-ENOTSUP, NULL, rcast_open(&c, &cfg, NULL, mp_ranks));
+            CHECK_ERROR(NULL, "several hosts");
+            CHECK_OK(NULL, network_barrier());
+            return mp_end();
+        }
+        CHECK_OK(NULL, rc);
         CHECK_OK(NULL, rcast_close(c));
+    }
     stream((struct stream){context++, 0, 2, 4096, 4092, messages / 8, -1});
     stream((struct stream){context++, 0, 64, 65536, 4000, messages, -1});
     stream((struct stream){context++, mp_ranks - 1, 16, 1 << 20, 20000, messages / 4, 0});
