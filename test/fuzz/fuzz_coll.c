@@ -323,37 +323,66 @@ static void fuzz_tags(struct input *in)
 #define NODES 24
 #define SPACE 256 /* bytes of FROM, INTO and SCRATCH */
 
-static struct graph_ref input_ref(struct input *in, int count)
+static const size_t node_sizes[] = {0, 8, 16, 48, 56, 128};
+
+/* What the members send each other: each has one operation for each of them, so that most graphs fit. */
+#define MESSAGES 4
+
+struct messages {
+    int from[MESSAGES];
+    size_t bytes[MESSAGES];
+    int n;
+};
+
+static void input_messages(struct messages *m, struct input *in)
+{
+    m->n = (int)(input_byte(in) % (MESSAGES + 1));
+    for (int i = 0; i < m->n; i++) {
+        const unsigned what = input_byte(in);
+
+        m->from[i] = what % 2;
+        m->bytes[i] = node_sizes[(what >> 1) % 6];
+    }
+}
+
+/* FROM, INTO, SCRATCH, or a view, where there is one. */
+static struct graph_ref input_ref(const struct graph *g, struct input *in)
 {
     const unsigned what = input_byte(in);
-    const int32_t base = what % 4 < 3 ? (int32_t)(-1 - (int)(what % 4))
-                                      : (int32_t)((what >> 2) % (unsigned)(count + 1));
+    const size_t at = input_byte(in) % 24 * 8;
+    uint32_t view = g->count;
 
-    return graph_at(base, (input_byte(in) % 32) * 8);
+    while (what % 4 == 3 && view > 0 && g->nodes[view - 1].kind != GRAPH_RECV)
+        view--;
+    if (what % 4 == 3 && view > 0)
+        return graph_at((int32_t)view - 1, what >= 128 ? at : 0);
+    return graph_at((int32_t)(-1 - (int)(what % 3)), at);
+}
+
+static void input_message(struct graph *g, const struct messages *m, int i, struct input *in)
+{
+    const int other = 1 - g->me;
+    const size_t bytes = m->bytes[i] + (input_byte(in) == 255 ? 8 : 0);
+
+    if (m->from[i] == g->me)
+        graph_send(g, &other, 1, (uint32_t)i, input_ref(g, in), bytes);
+    else
+        graph_recv(g, other, (uint32_t)i, bytes);
 }
 
 static void input_node(struct graph *g, struct input *in)
 {
-    static const size_t sizes[] = {0, 8, 16, 48, 56, 128};
     const unsigned what = input_byte(in);
-    const size_t bytes = sizes[(what >> 3) % 6];
-    const int other = 1 - g->me;
-    struct graph_ref into_ref = input_ref(in, (int)g->count), from_ref;
+    const size_t bytes = node_sizes[(what >> 2) % 6];
+    const struct graph_ref to = input_ref(g, in), source = input_ref(g, in);
 
-    switch (what % 5) {
+    switch (what % 4) {
     case 0:
-        graph_send(g, &other, 1, what >> 6, into_ref, bytes);
+        graph_fold(g, to, source, bytes, false);
         break;
     case 1:
-        graph_recv(g, other, what >> 6, bytes);
-        break;
     case 2:
-        from_ref = input_ref(in, (int)g->count);
-        graph_fold(g, into_ref, from_ref, bytes, false);
-        break;
-    case 3:
-        from_ref = input_ref(in, (int)g->count);
-        graph_copy(g, into_ref, from_ref, bytes);
+        graph_copy(g, to, source, bytes);
         break;
     default:
         graph_call(g, NULL, NULL);
@@ -361,24 +390,28 @@ static void input_node(struct graph *g, struct input *in)
 }
 
 /* Arrows in either direction: some of them make a cycle. */
-static bool input_graph(struct graph *g, int me, struct input *in)
+static bool input_graph(struct graph *g, int me, const struct messages *m, struct input *in)
 {
-    const unsigned nodes = input_byte(in) % NODES;
+    const unsigned nodes = input_byte(in) % (NODES - MESSAGES), how = input_byte(in);
     struct error err = {""};
-    int rc;
+    int rc, next = 0;
 
     graph_init(g, MEMBERS, me, SPACE, SPACE);
     (void)graph_scratch(g, SPACE);
     for (unsigned i = 0; i < nodes; i++)
-        input_node(g, in);
-    for (unsigned i = input_byte(in) % 64; i > 0 && g->count > 0; i--) {
-        const unsigned pair = input_byte(in);
+        if (next < m->n && input_byte(in) % 3 == 0)
+            input_message(g, m, next++, in);
+        else
+            input_node(g, in);
+    while (next < m->n)
+        input_message(g, m, next++, in);
+    for (uint32_t i = 1; how % 4 != 0 && i < g->count; i++)
+        graph_after(g, (int)i, (int)i - 1); /* one after the other: no race */
+    for (unsigned i = how >> 5; i > 0 && g->count > 0; i--) {
+        const unsigned node = input_byte(in);
 
-        graph_after(g, (int)(pair % g->count), (int)(input_byte(in) % g->count));
+        graph_after(g, (int)(node % g->count), (int)(input_byte(in) % g->count));
     }
-    if (g->failed == 0 && input_byte(in) % 2 == 0) /* one after the other: no race */
-        for (uint32_t i = 1; i < g->count; i++)
-            graph_after(g, (int)i, (int)i - 1);
     rc = graph_finish(g, &err);
     if (rc == 0)
         rc = graph_find_race(g, &err);
@@ -409,8 +442,8 @@ static bool graphs_match(const struct graph g[MEMBERS])
 
 struct interpreted {
     unsigned char space[GRAPH_SPACES][SPACE];
-    unsigned char view[NODES][128], sent[4][128];
-    bool has_sent[4], done[NODES];
+    unsigned char view[NODES][128 + 8], sent[MESSAGES][128 + 8];
+    bool has_sent[MESSAGES], done[NODES];
 };
 
 static unsigned char *interpreted_at(struct interpreted *m, int32_t base, size_t at)
@@ -510,13 +543,15 @@ static void fuzz_graphs(struct input *in)
 {
     static struct interpreted expected[MEMBERS];
     struct graph g[MEMBERS];
+    struct messages m;
     bool right = true, ends;
 
     memset(expected, 0, sizeof(expected));
-    for (int m = 0; m < MEMBERS; m++) {
-        right = input_graph(&g[m], m, in) && right;
-        pattern_fill(expected[m].space[0], SPACE, (uint64_t)m);
-        pattern_fill(expected[m].space[1], SPACE, (uint64_t)m + 10);
+    input_messages(&m, in);
+    for (int me = 0; me < MEMBERS; me++) {
+        right = input_graph(&g[me], me, &m, in) && right;
+        pattern_fill(expected[me].space[0], SPACE, (uint64_t)me);
+        pattern_fill(expected[me].space[1], SPACE, (uint64_t)me + 10);
     }
     if (right && graphs_match(g)) {
         ends = interpret(expected, g);
