@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define PROGRAM_ALIGNMENT 64 /* of messages in the heap */
+#define PROGRAM_SHORT 1024   /* bytes that take no longer than what a yield costs */
 
 /* While a graph is compiled: the steps of node i are [first[i], first[i] + count[i]). */
 struct compiler {
@@ -255,7 +256,7 @@ static int compile_nodes(struct compiler *c, struct error *err)
 }
 
 /*
- * Messages fit into cells, all are on this host, and each SEND follows all RECVs before it, directly or not. Then a member that
+ * Messages are short, all are on this host, and each SEND follows all RECVs before it, directly or not. Then a member that
  * shares its processor does not poll behind a RECV that waits: each other line is polled once, when its turn comes.
  */
 static bool program_is_in_order(const struct program *p)
@@ -265,7 +266,7 @@ static bool program_is_in_order(const struct program *p)
     for (uint32_t i = 0; i < p->count; i++) {
         const struct step *s = &p->steps[i];
 
-        if (i >= 64 || s->bytes > CELL_BYTES ||
+        if (i >= 64 || s->bytes > PROGRAM_SHORT ||
             (s->kind != STEP_SEND && s->kind != STEP_RECV && s->kind != STEP_FOLD &&
              s->kind != STEP_COPY))
             return false;
