@@ -194,12 +194,22 @@ static bool params_equal_text(const char *a, const char *b)
     return strcmp(a, b) == 0;
 }
 
+/* Most have no array and no text: that is one test for both. */
+static inline uintptr_t params_arrays(const rcoll_params_t *p)
+{
+    return (uintptr_t)p->counts | (uintptr_t)p->offsets | (uintptr_t)p->counts_in |
+           (uintptr_t)p->offsets_in | (uintptr_t)p->algorithm;
+}
+
 bool params_equal(const struct rteam *t, const rcoll_params_t *a, const rcoll_params_t *b)
 {
-    return a->kind == b->kind && a->flags == b->flags && a->root == b->root &&
-           a->count == b->count && a->element == b->element && a->type == b->type &&
-           a->op == b->op && a->function == b->function && a->argument == b->argument &&
-           params_equal_array(t, a->counts, b->counts) &&
+    if (a->kind != b->kind || a->flags != b->flags || a->root != b->root || a->count != b->count ||
+        a->element != b->element || a->type != b->type || a->op != b->op ||
+        a->function != b->function || a->argument != b->argument)
+        return false;
+    if (LIKELY((params_arrays(a) | params_arrays(b)) == 0))
+        return true;
+    return params_equal_array(t, a->counts, b->counts) &&
            params_equal_array(t, a->offsets, b->offsets) &&
            params_equal_array(t, a->counts_in, b->counts_in) &&
            params_equal_array(t, a->offsets_in, b->offsets_in) &&
