@@ -25,7 +25,7 @@ extern "C" {
     default) /* the declarations of this header are exported, all others are hidden */
 
 typedef struct rmsg *rmsg_t;     /* a context */
-typedef uint64_t rmsg_request_t; /* a send or a receive under way; 0 is none */
+typedef uint64_t rmsg_request_t; /* a send or a receive active; 0 is none */
 typedef uint64_t
     rmsg_message_t; /* a message that rmsg_mprobe has taken out of matching; 0 is none */
 
@@ -35,7 +35,7 @@ typedef uint64_t
 #define RMSG_REQUESTS (1u << 20) /* requests of a context at most */
 
 #define RMSG_SYNC 2       /* flags of a send: complete only when a receive has matched it */
-#define RMSG_PERSISTENT 4 /* flags of isend, irecv: rmsg_start starts it, as often as wished */
+#define RMSG_PERSISTENT 4 /* flags of isend, irecv: rmsg_start starts it, any number of times */
 
 /* A message, as a receive or a probe reports it. The layout is final. */
 typedef struct rmsg_status {
@@ -66,7 +66,7 @@ typedef struct rmsg_config {
 /* Creates a context, after rinit. Not collective; does not wait. */
 int rmsg_open(rmsg_t *msg, const rmsg_config_t *cfg, size_t size);
 
-/* Ends a context; does not wait. Sends that have completed are delivered; requests under way end. */
+/* Ends a context; does not wait. Sends that have completed are delivered; requests active end. */
 int rmsg_close(rmsg_t msg);
 
 /* Sets the deadline of later calls, as timeout_ms of rmsg_config_t: 0 is the default. */
@@ -81,7 +81,7 @@ int rmsg_count(rmsg_t msg, const char *name, uint64_t *value);
 int rmsg_send(rmsg_t msg, int to, uint32_t space, uint32_t tag, const void *buf, size_t bytes,
               int flags);
 
-/* Receives a message. -EMSGSIZE: it was longer; the first room bytes have arrived. R_NOWAIT: only one that is there. */
+/* Receives a message. -EMSGSIZE: it was longer; the first bytes, as many as fit, have arrived. R_NOWAIT: only one that is there. */
 int rmsg_recv(rmsg_t msg, int from, uint32_t space, uint32_t tag, void *buf, size_t room,
               rmsg_status_t *status, int flags);
 
@@ -108,10 +108,10 @@ int rmsg_wait_all(rmsg_t msg, rmsg_request_t *requests, int n, rmsg_status_t *st
 /* Cancels a receive, or a send that has not left; it completes with -ECANCELED, or as if not cancelled. */
 int rmsg_cancel(rmsg_t msg, rmsg_request_t request);
 
-/* Starts n persistent requests, none of which is under way. */
+/* Starts n persistent requests, none of which is active. */
 int rmsg_start(rmsg_t msg, const rmsg_request_t *requests, int n);
 
-/* Frees a persistent request that is not under way. *request becomes 0. */
+/* Frees a persistent request that is not active. *request becomes 0. */
 int rmsg_request_free(rmsg_t msg, rmsg_request_t *request);
 
 /* Progresses all transfers of the context; does not wait. */

@@ -1,5 +1,5 @@
 /*
- * tag.pml: messages by tag (lib/msg): advertised receives, their places, and who moves a payload.
+ * tag.pml: messages by tag (lib/msg): advertised receives, their places, and which side moves a payload.
  *
  * S senders, each with N messages, and one receiver with R receives. Tags are 0 and 1; a receive may leave its tag (ANY) or its source
  * (ANYS) open. A message is small, and travels at once, or large: then the sender offers it (RTS), and it moves once its receive is

@@ -62,7 +62,7 @@ int rmsg_start(rmsg_t msg, const rmsg_request_t *requests, int n)
             break;
         if (!r->persistent || r->state != MSG_INACTIVE)
             rc = msg_fail(-EBUSY, "rmsg_start: request %d of %d is %s", i, n,
-                          r->persistent ? "under way" : "not persistent");
+                          r->persistent ? "active" : "not persistent");
         else
             rc = r->send ? msg_send_start(msg, r, "rmsg_start")
                          : msg_receive_start(msg, r, "rmsg_start");
@@ -82,7 +82,7 @@ int rmsg_request_free(rmsg_t msg, rmsg_request_t *request)
         return rc;
     if (!r->persistent || r->state != MSG_INACTIVE)
         return msg_fail(-EBUSY, "rmsg_request_free: the request is %s",
-                        r->persistent ? "under way; wait for it first" : "not persistent");
+                        r->persistent ? "active; wait for it first" : "not persistent");
     *request = 0;
     msg_request_free(msg, r);
     return 0;

@@ -3,13 +3,13 @@
  * match.h: which receive gets which message: receives that are posted, and messages that no receive has matched.
  *
  * A key is (space, source, tag). One hash table has the posted receives, whose source, tag or both may be open; another one has the
- * messages. Entries of one key form a FIFO, of which the first is in the chain of its bucket and knows the last: so there are no
+ * messages. Entries of one key form a FIFO, of which the first is in the chain of its bucket and has a pointer to the last: so there are no
  * nodes besides the entries, and insertion, removal and search take constant time, however many entries have the same key.
  *
- *     posted     a message looks for its own key, and for those of the three kinds of wildcards that any receive has at the moment;
- *                of the first entries that it finds, the one with the least stamp was posted first
- *     waiting    a receive looks for its key, wildcards included: a message is in the table by up to four keys. Those with wildcards
- *                are made when the first receive with a wildcard looks for a message, and for every message from then on
+ *     posted     a message is searched by its own key, and by those of the three kinds of wildcards that any receive has at the moment;
+ *                of the first entries found, the one with the least stamp was posted first
+ *     waiting    a receive is searched by its key, wildcards included: a message is in the table by up to four keys. Those with wildcards
+ *                are made at the first search with a wildcard, and for every message from then on
  *
  * Pure: no memory but the tables, no clock, no pipe. A table that cannot grow becomes slower. Places of keys depend on a secret,
  * since peers choose tags.

@@ -111,7 +111,7 @@ void msg_out_broken(struct msg_link *l, int code)
 
 /* ---- messages ---- */
 
-/* The receiver has room for another message that no receive may have matched. */
+/* The share of the receiver allows another message. */
 static inline bool msg_out_share(const struct msg_link *l, size_t bytes)
 {
     return l->out_units + msg_wire_units(bytes) - l->out_consumed <= l->out_share;

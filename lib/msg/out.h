@@ -31,7 +31,7 @@ static inline void msg_out_busy(struct msg_link *l)
         list_append(&l->msg->busy, &l->busy);
 }
 
-/* Begins to move the payload of a send to a receive with so much room. */
+/* Begins to move the payload of a send to a receive whose buffer has `room` bytes. */
 void msg_out_move(struct msg_request *r, uint32_t receive, uint64_t room);
 
 /* Messages are sent at once: nothing is owed, and none waits. */

@@ -3,7 +3,7 @@
  * progress.c: see progress.h; and rmsg_progress.
  *
  * All pipes that are read are in one array; a turn takes a few messages of each, so no peer can starve another. What is rare (peers
- * that open links) is checked in turns in vain. A wait polls for some microseconds. Then it sleeps in rpoll if nothing waits to be
+ * that open links) is checked in turns that find nothing. A wait polls for some microseconds. Then it sleeps in rpoll if nothing waits to be
  * sent; else the processor is given away between two attempts, since no pipe wakes a writer and a reader at the same time.
  */
 #include "msg/progress.h"
@@ -22,7 +22,7 @@
 #define PROGRESS_BURST 16          /* messages of one link in a row */
 #define PROGRESS_OTHERS_EVERY 4    /* turns for one link, one for the others, */
 #define PROGRESS_THOROUGH_EVERY 16 /* and one for new links */
-#define PROGRESS_POLLS 64          /* turns in vain before the thread waits */
+#define PROGRESS_POLLS 64          /* turns that find nothing, before the thread waits */
 #define PROGRESS_SLICE_MS 1        /* of waiting, between two checks of what rpoll does not see */
 #define PROGRESS_YIELD_NS 1000000  /* of giving the processor away, before the thread sleeps, */
 #define PROGRESS_SLEEP_NS 50000    /* so long each time */

@@ -7,9 +7,9 @@
 
 /* A wait of one call. {0} at first. */
 struct msg_wait {
-    uint32_t turns;   /* in vain */
+    uint32_t turns;   /* in a row that found nothing */
     int64_t deadline; /* ms; 0: not known yet */
-    int64_t yields;   /* time at which the turns in vain began to yield, ns; 0: not yet */
+    int64_t yields;   /* time at which the turns began to yield, ns; 0: not yet */
 };
 
 /* Reads and sends on all links, and opens some. True: something has arrived. */

@@ -13,7 +13,7 @@ struct msg_request *msg_request_make(struct rmsg *msg, const char *call, bool se
     struct msg_request *r = pool_get(&msg->requests);
 
     if (MSG_UNLIKELY(r == NULL)) {
-        (void)msg_fail(-ENOMEM, "%s: no memory for a request; %u are under way, at most %u can be",
+        (void)msg_fail(-ENOMEM, "%s: no memory for a request; %u are active, at most %u can be",
                        call, msg->requests.used, RMSG_REQUESTS);
         return NULL;
     }

@@ -145,7 +145,7 @@ static int wait_one(struct rmsg *msg, rmsg_request_t *request, rmsg_status_t *st
             if (msg_request_done(r))
                 break;
             rc = wait_lost(msg, r, call);
-            return rc != 0 ? rc : msg_fail(R_PENDING, "%s: the request is under way", call);
+            return rc != 0 ? rc : msg_fail(R_PENDING, "%s: the request is active", call);
         }
         rc = msg_progress_wait(msg, wait_link(msg, r), &w);
         rc = MSG_LIKELY(rc == 0) ? wait_lost(msg, r, call) : wait_named(call, rc);
@@ -190,14 +190,14 @@ int rmsg_wait_all(rmsg_t msg, rmsg_request_t *requests, int n, rmsg_status_t *st
         }
         rc = wait_one(msg, &requests[i], s, 0, "rmsg_wait_all");
         if (MSG_UNLIKELY(rc != 0 && requests[i] != 0))
-            return rc; /* still under way */
+            return rc; /* still active */
         if (first == 0)
             first = rc;
     }
     return first;
 }
 
-/* The first of n requests that is done; n: none. *active: some are under way. */
+/* The first of n requests that is done; n: none. *active: some are active. */
 static int wait_find(const struct rmsg *msg, const rmsg_request_t *requests, int n, bool *active,
                      int *rc)
 {
@@ -233,7 +233,7 @@ int rmsg_wait_any(rmsg_t msg, rmsg_request_t *requests, int n, int *which, rmsg_
         return rc;
     while ((found = wait_find(msg, requests, n, &active, &rc)) == n && rc == 0 && active) {
         if ((flags & R_NOWAIT) != 0 && w.turns > 0)
-            return msg_fail(R_PENDING, "rmsg_wait_any: the requests are under way");
+            return msg_fail(R_PENDING, "rmsg_wait_any: the requests are active");
         if ((flags & R_NOWAIT) != 0) {
             (void)msg_progress_all(msg);
             w.turns = 1;

@@ -14,8 +14,8 @@
  *     DATA       receive  the payload of an earlier RTS comes, as parts: send
  *     PART       receive  the next bytes of a payload
  *     ABORT      receive  no more parts come: the sender has given up
- *     RTR        tag      a receive waits: receive, number, seen, skip, room
- *     CTS        send     send it as parts, up to room bytes: receive, room
+ *     RTR        tag      a receive waits: receive, number, seen, skip, bytes
+ *     CTS        send     send it as parts, up to `bytes` bytes: receive, bytes
  *     FIN        send     it has been matched, and no payload is needed
  *     REFUSED    receive  its RTR came too late
  *     UNDO       tag      forget RTRs of this space and tag from this number on: number
@@ -63,7 +63,7 @@ enum msg_wire_kind {
 struct msg_wire_fields {
     uint32_t id;     /* RTS, DATA: send; PLACED, RTR, CTS: receive; UNDO: number */
     uint32_t skip;   /* RTR: earlier receives of this space and tag */
-    uint64_t bytes;  /* RTS, PLACED: of the message; RTR, CTS: room; CREDIT: units */
+    uint64_t bytes;  /* RTS, PLACED: of the message; RTR, CTS: of the buffer; CREDIT: units */
     uint64_t seen;   /* RTR: number of the last message that was matched or kept */
     uint32_t number; /* RTR: of this RTR */
     uint32_t zero;

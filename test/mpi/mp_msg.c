@@ -105,8 +105,7 @@ static void compare_with_serial_matcher(void)
                         (unsigned long long)r->number, (unsigned long long)o->number, r->source);
             if (k < i && fits(o, r->source, r->space, r->got_tag))
                 REQUIRE(o->number < r->number, "B: receives %zu, %zu: messages %llu, %llu of %d", i,
-                        k, (unsigned long long)r->number, (unsigned long long)o->number,
-                        r->source);
+                        k, (unsigned long long)r->number, (unsigned long long)o->number, r->source);
         }
     }
 }
@@ -138,7 +137,7 @@ static void check_message(size_t index, const rmsg_status_t *s, const char *buf,
     REQUIRE(s->bytes == bytes && s->space == message_space(key) && s->tag == message_tag(key),
             "message %llu of rank %d: %zu bytes, space %u, tag %u", (unsigned long long)number,
             s->from, s->bytes, s->space, s->tag);
-    REQUIRE(s->error == (bytes > room ? -EMSGSIZE : 0), "error %d, %zu bytes, room %zu", s->error,
+    REQUIRE(s->error == (bytes > room ? -EMSGSIZE : 0), "error %d, %zu bytes, buffer %zu", s->error,
             bytes, room);
     REQUIRE(pattern_same(buf + 8, (bytes < room ? bytes : room) - 8, key),
             "message %llu of rank %d: wrong bytes", (unsigned long long)number, s->from);
@@ -166,8 +165,8 @@ static void start_send(struct slot *s, uint64_t each)
             return;
         MSG_OK(rc);
     } else {
-        MSG_OK(rmsg_isend(msg, to, message_space(key), message_tag(key), s->buf,
-                          message_bytes(key), &s->request, flags));
+        MSG_OK(rmsg_isend(msg, to, message_space(key), message_tag(key), s->buf, message_bytes(key),
+                          &s->request, flags));
     }
     sent[to]++;
     left_to_send--;
@@ -344,8 +343,8 @@ static void receiver_that_does_not_receive(void)
         rmsg_status_t status;
 
         MSG_OK(rmsg_recv(msg, from, 5, 1, buf, BYTES, &status, 0));
-        CHECK(NULL, status.bytes == BYTES &&
-                        pattern_same(buf, BYTES, mp_key(from, mp_rank, phase, i)));
+        CHECK(NULL,
+              status.bytes == BYTES && pattern_same(buf, BYTES, mp_key(from, mp_rank, phase, i)));
     }
     MSG_OK(rmsg_wait_all(msg, r, MANY + 1, NULL, 0));
     free(out);

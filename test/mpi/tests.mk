@@ -29,6 +29,7 @@ mpi_programs = \
 	test/mpi/mp_mismatch \
 	test/mpi/mp_modes \
 	test/mpi/mp_msg \
+	test/mpi/mp_msg_recovery \
 	test/mpi/mp_network \
 	test/mpi/mp_observe \
 	test/mpi/mp_pipe \
@@ -197,6 +198,8 @@ mpi_tests = \
 	test/mpi/mp_msg-3-advertise.mpi \
 	test/mpi/mp_msg-3+tcp.mpi \
 	test/mpi/mp_msg-4.mpi \
+	test/mpi/mp_msg_recovery-3.mpi \
+	test/mpi/mp_msg_recovery-3+tcp.mpi \
 	test/mpi/mp_network-1.mpi \
 	test/mpi/mp_network-2.mpi \
 	test/mpi/mp_network-3.mpi \
@@ -257,6 +260,8 @@ test_mpi_mp_compose_LDADD = $(public)
 test_mpi_mp_compose_recovery_LDADD = $(public)
 test_mpi_mp_am_LDADD = $(public)
 test_mpi_mp_am_recovery_LDADD = $(public)
+test_mpi_mp_msg_LDADD = $(public)
+test_mpi_mp_msg_recovery_LDADD = $(public)
 test_mpi_mp_atomic_LDADD = $(public)
 test_mpi_mp_death_recovery_LDADD = $(public)
 test_mpi_mp_board_LDADD = $(public)

@@ -73,8 +73,8 @@ static void check_places(const struct match_posted *p)
         bool held = false;
 
         for (int k = 0; k < i; k++) {
-            bool wildcard = posted[k]->key.tag == MATCH_ANY_TAG ||
-                            posted[k]->key.source == MATCH_ANY_SOURCE;
+            bool wildcard =
+                posted[k]->key.tag == MATCH_ANY_TAG || posted[k]->key.source == MATCH_ANY_SOURCE;
 
             place += same(posted[k]->key, posted[i]->key);
             held = held || (wildcard && fits(posted[k]->key, posted[i]->key));
@@ -181,7 +181,7 @@ static void random_operations(void **state)
     match_table_free(&w.table);
 }
 
-/* Buckets that are looked at do not grow with the entries: neither of many keys, nor of one. */
+/* Chains of buckets do not grow with the entries: neither of many keys, nor of one. */
 static void many_entries(void **state)
 {
     enum { MANY = 100000 };

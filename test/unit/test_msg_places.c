@@ -231,9 +231,8 @@ static void undone(void **state)
 
         assert_int_equal(places_rtr(&places, 0, i % 2, 0, i / 2, &rtr, &offered), PLACES_KEPT);
     }
-    assert_int_equal(
-        places_rtr(&places, 0, 5, 0, 0, &(struct places_rtr){999, 999, 1}, &offered),
-        PLACES_INVALID); /* too many */
+    assert_int_equal(places_rtr(&places, 0, 5, 0, 0, &(struct places_rtr){999, 999, 1}, &offered),
+                     PLACES_INVALID); /* too many */
     places_undo(&places, 0, 1, 3);
     assert_int_equal(places.stored, PLACES_STORED / 2 + 52);
     for (uint32_t i = 0; i < 52; i++) {

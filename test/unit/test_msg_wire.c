@@ -133,8 +133,10 @@ static void numbers_of_objects(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(headers),   cmocka_unit_test(fields),
-        cmocka_unit_test(units),     cmocka_unit_test(greetings),
+        cmocka_unit_test(headers),
+        cmocka_unit_test(fields),
+        cmocka_unit_test(units),
+        cmocka_unit_test(greetings),
         cmocka_unit_test(numbers_of_objects),
     };
 
