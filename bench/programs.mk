@@ -29,12 +29,16 @@ bench_coll_ours_SOURCES = bench/coll_loop.c bench/coll_loop.h bench/coll_ours.c
 bench_coll_ours_LDADD = $(public)
 bench_coll_views_SOURCES = bench/coll_loop.c bench/coll_loop.h bench/coll_views.c
 bench_coll_views_LDADD = $(public)
+# what bench/compare_msg runs, besides bench/mpi_msg
+noinst_PROGRAMS += bench/msg_ours
+bench_msg_ours_SOURCES = bench/msg_loop.c bench/msg_loop.h bench/msg_ours.c
+bench_msg_ours_LDADD = $(public)
 # what bench/scaling runs, besides bench/startup
 noinst_PROGRAMS += bench/scale_channels
 bench_scale_channels_SOURCES = bench/proc.h bench/scale_channels.c
 bench_scale_channels_LDADD = $(public)
 EXTRA_DIST += bench/scaling
-dist_noinst_SCRIPTS += bench/alloc bench/apps bench/compare bench/compare_coll bench/compare_net bench/compare_rma bench/compare_sim bench/exchange bench/guest bench/track
+dist_noinst_SCRIPTS += bench/alloc bench/apps bench/compare bench/compare_coll bench/compare_msg bench/compare_net bench/compare_rma bench/compare_sim bench/exchange bench/guest bench/track
 
 # what bench/alloc runs
 noinst_PROGRAMS += bench/alloc_local bench/alloc_pipe bench/alloc_threads
@@ -53,9 +57,9 @@ bench_alloc_threads_SOURCES = \
 bench_alloc_threads_LDADD = $(public) -lm
 EXTRA_DIST += bench/alloc_plots.py bench/alloc_thesis.py
 
-# the peers of bench/compare, bench/compare_coll, bench/compare_net, bench/compare_rma and bench/exchange
+# the peers of bench/compare, bench/compare_coll, bench/compare_msg, bench/compare_net, bench/compare_rma and bench/exchange
 if HAVE_MPI
-noinst_PROGRAMS += bench/mpi_coll bench/mpi_exchange bench/mpi_peer bench/mpi_rma
+noinst_PROGRAMS += bench/mpi_coll bench/mpi_exchange bench/mpi_msg bench/mpi_peer bench/mpi_rma
 endif
 if HAVE_MPICH
 noinst_PROGRAMS += bench/mpich_coll
@@ -66,6 +70,9 @@ bench_mpich_coll_LDADD = $(MPICH_LIBS)
 bench_mpi_coll_SOURCES = bench/coll_loop.c bench/coll_loop.h bench/mpi_coll.c
 bench_mpi_coll_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 bench_mpi_coll_LDADD = $(MPI_LIBS)
+bench_mpi_msg_SOURCES = bench/mpi_msg.c bench/msg_loop.c bench/msg_loop.h
+bench_mpi_msg_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+bench_mpi_msg_LDADD = $(MPI_LIBS)
 bench_mpi_exchange_SOURCES = bench/exchange_ring.c bench/exchange_ring.h bench/mpi_exchange.c
 bench_mpi_exchange_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 bench_mpi_exchange_LDADD = $(MPI_LIBS)
