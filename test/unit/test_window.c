@@ -354,6 +354,34 @@ static void stale(void **state)
     }
 }
 
+/* A reader that has read what follows the bytes, and then closes: they are there, and the memory here is free at once. */
+static void reader_closed(void **state)
+{
+    struct windowed w;
+    int word[2] = {0, 0};
+    double since;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        windowed_open(&w, i == 0 ? RPIPE_PUT : RPIPE_GET, false, RWINDOW_WRITE);
+        for (size_t k = 0; k < 2; k++)
+            CHECK_OK(w.p.w, rwindow_write(w.remote, 500 * k, buffer[0], 500, w.here, &word[k], 0));
+        CHECK_OK(w.p.w, rsend(w.p.w, "x", 1, 0));
+        CHECK_OK(w.p.r, rrecv(w.p.r, buffer[1], 1, NULL, 0));
+        CHECK_OK(w.p.r, rclose(w.p.r));
+        since = now_ms();
+        while (rroom(w.p.w, 1) != -EPIPE)
+            assert_true(now_ms() - since < CHECK_LATE_MS);
+        assert_int_equal(word[0], 1);
+        assert_int_equal(word[1], 1);
+        CHECK_OK(w.p.w, rdone(w.p.w, NULL, 0));
+        CHECK_OK(NULL, rregion_close(w.here));
+        CHECK_OK(w.p.w, rclose(w.p.w));
+        CHECK_OK(NULL, rwindow_close(w.window));
+        end_of(w.there);
+    }
+}
+
 static int group(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +396,7 @@ static int group(void)
         cmocka_unit_test(of_another_pipe),
         cmocka_unit_test(altered),
         cmocka_unit_test(stale),
+        cmocka_unit_test(reader_closed),
     };
 
     return cmocka_run_group_tests_name("window", tests, pair_setup, pair_teardown);

@@ -44,10 +44,20 @@ bool remote_moves_need_flush(const struct rch *ch)
     return remote_moves_pending(ch) && !remote_move_at(w, w->first)->fetch;
 }
 
+/* Messages that the reader has read, as far as is known; one that has closed has sent the number. */
+static uint64_t remote_moves_read(const struct rch *ch)
+{
+    uint32_t state = atomic_load_explicit(
+        &ch->state, memory_order_acquire); /* pairs with end_state_set: peer_final */
+    uint64_t read = credit_slots_read(ch);
+
+    return (state & STATE_PEER_CLOSED) != 0 && ch->peer_final > read ? ch->peer_final : read;
+}
+
 static bool remote_move_is_complete(const struct rch *ch, const struct window_transfer *t)
 {
     if (!t->fetch)
-        return t->message <= credit_slots_read(ch) || t->flush <= ch->remote->flushes.succeeded;
+        return t->message <= remote_moves_read(ch) || t->flush <= ch->remote->flushes.succeeded;
     /* acquire: the bytes and the error; pairs with the release of the backend */
     return atomic_load_explicit(&t->completion.pending, memory_order_acquire) == 0 &&
            atomic_load_explicit(&t->completion.error, memory_order_relaxed) == 0;
@@ -69,22 +79,15 @@ void remote_moves_complete(struct rch *ch)
 
 void remote_moves_abort(struct rch *ch, int code)
 {
-    uint32_t state = atomic_load_explicit(
-        &ch->state, memory_order_acquire); /* pairs with end_state_set: peer_final */
-    uint64_t read = (state & STATE_PEER_CLOSED) != 0 ? ch->peer_final : 0, i;
     struct remote_moves *w = &ch->remote->moves;
+    uint64_t i;
 
     remote_moves_complete(ch);
     if (!remote_moves_pending(ch))
         return;
-    for (i = w->first; i != w->end; i++) {
-        struct window_transfer *t = remote_move_at(w, i);
-        bool placed = !t->fetch && t->message <= read;
-
-        ch->w.lost = ch->w.lost || !placed;
-        region_notify_done(t->done, placed ? 1 : code);
-    }
-    w->aborted = true;
+    for (i = w->first; i != w->end; i++)
+        region_notify_done(remote_move_at(w, i)->done, code);
+    w->aborted = ch->w.lost = true;
 }
 
 void remote_moves_release(struct rch *ch)
