@@ -13,7 +13,6 @@
 #include "rpipe/data/path_remote_window.h"
 
 #include "rpipe/data/credit.h"
-#include "rpipe/data/path_remote_transfer.h"
 #include "rpipe/end/error.h"
 
 #include "util/failpoint.h"
@@ -100,7 +99,7 @@ void remote_moves_release(struct rch *ch)
     w->entry = NULL;
 }
 
-/* One more can be recorded: 0, R_PENDING or -ENOMEM. */
+/* One more can be recorded: 0, R_PENDING (transfers_drive completes others) or -ENOMEM. */
 static int remote_moves_reserve(struct rch *ch)
 {
     struct remote_moves *w = &ch->remote->moves;
@@ -110,11 +109,6 @@ static int remote_moves_reserve(struct rch *ch)
         if (w->entry == NULL)
             return call_error(ch, -ENOMEM, "no memory for the records of %u transfers", MOVES);
     }
-    remote_moves_complete(ch);
-    if (w->end - w->first < MOVES)
-        return 0;
-    if (remote_moves_need_flush(ch))
-        (void)remote_flush(ch); /* a failure is reported by the next call */
     remote_moves_complete(ch);
     return w->end - w->first < MOVES ? 0 : R_PENDING;
 }

@@ -72,7 +72,7 @@ static int move_attempt(struct rch *ch, void *arguments)
     struct move_arguments *a = arguments;
     uint32_t state =
         atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
-    int rc = remote_check(a->remote);
+    int rc = remote_check(a->remote), driven;
 
     if (rc == 0)
         rc = call_check_peer(ch, state);
@@ -82,7 +82,11 @@ static int move_attempt(struct rch *ch, void *arguments)
         rc = ch->path->progress(ch);
     if (rc == 0 && a->move.memory == NULL && a->remote->way == RWINDOW_REMOTE)
         rc = registration_local(ch, a->move.region, &a->move.memory);
-    return rc != 0 ? rc : ch->path->move(ch, &a->move);
+    if (rc == 0)
+        rc = ch->path->move(ch, &a->move);
+    if (rc == R_PENDING && (driven = ch->path->transfers_drive(ch)) != 0)
+        rc = driven;
+    return rc;
 }
 
 static int move_slow(const char *name, struct rremote *remote, struct window_move *move, int flags)

@@ -73,8 +73,8 @@ struct attach_arguments {
     struct window_wire wire;
 };
 
-static int remote_reach(struct rch *ch, const struct window_wire *w, struct rremote *r,
-                        struct error *err)
+static int remote_borrow(struct rch *ch, const struct window_wire *w, struct rremote *r,
+                         struct error *err)
 {
     const uint32_t access = handle_access(w->access);
     int rc;
@@ -100,7 +100,7 @@ static int remote_attach_attempt(struct rch *ch, void *arguments)
 
     if (rc != 0)
         return rc;
-    rc = remote_reach(ch, &a->wire, r, &err);
+    rc = remote_borrow(ch, &a->wire, r, &err);
     if (rc == -EAGAIN || rc == -ESRCH) /* the end of the peer is reported soon */
         return R_PENDING;
     if (rc != 0)
@@ -166,7 +166,7 @@ uint64_t rwindow_bytes(rremote_t remote) { return remote_check(remote) == 0 ? re
 
 /* ---- rwindow_detach ---- */
 
-static void remote_release(struct rch *ch, struct rremote *r)
+static void remote_end(struct rch *ch, struct rremote *r)
 {
     ch->ops->detach(ch->btl, &r->memory);
     remote_put(r);
@@ -189,7 +189,7 @@ static int remote_detach_attempt(struct rch *ch, void *arguments)
     while (*at != r)
         at = &(*at)->next;
     *at = r->next;
-    remote_release(ch, r);
+    remote_end(ch, r);
     return 0;
 }
 
@@ -219,7 +219,7 @@ static void window_release(struct rch *ch)
     for (r = ch->remotes; r != NULL; r = next) {
         next = r->next;
         atomic_store_explicit(&r->open, 0, memory_order_relaxed);
-        remote_release(ch, r);
+        remote_end(ch, r);
     }
     ch->remotes = NULL;
 }
