@@ -63,7 +63,6 @@ static void team_make(struct rteam *t, int me, char *const memory[MEMBERS], bool
     t->head = (struct head *)(void *)memory[me];
     t->cells = (struct cell *)(void *)(t->head + 1);
     t->heap = memory[me] + board_heap_at(DEPTH);
-    t->board_bytes = board_heap_at(DEPTH) + HEAP;
     t->board_of = calloc(MEMBERS, sizeof(*t->board_of));
     t->mates = calloc(MEMBERS, sizeof(*t->mates));
     t->edges = calloc(MEMBERS, sizeof(struct edge *));

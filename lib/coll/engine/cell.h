@@ -31,7 +31,8 @@
 
 #define CELL_BYTES 48 /* of a message in its cell */
 #define CELL_SLOTS 64
-#define CELL_DEPTH 8 /* of slots other than 0, at most */
+#define CELL_DEPTH 8      /* of slots other than 0, at most */
+#define CELL_ALIGNMENT 64 /* of messages in the heap */
 
 struct cell {
     _Atomic uint64_t

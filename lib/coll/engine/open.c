@@ -140,7 +140,6 @@ static int team_open_board(struct rteam *t, struct error *err)
     if (rc != 0)
         return error_set(err, rc, "%s", rpipe_error(NULL));
     RPIPE_FAILPOINT("rcoll_team: board opened");
-    t->board_bytes = cfg.bytes;
     t->head = rboard_mem(t->board);
     t->cells = (struct cell *)(t->head + 1);
     t->heap = (char *)t->head + heap_at;

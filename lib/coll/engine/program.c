@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PROGRAM_ALIGNMENT 64 /* of messages in the heap */
-#define PROGRAM_SHORT 1024   /* bytes that take no longer than what a yield costs */
+#define PROGRAM_SHORT 1024 /* bytes that take no longer than what a yield costs */
 
 /* While a graph is compiled: the steps of node i are [first[i], first[i] + count[i]). */
 struct compiler {
@@ -125,7 +124,7 @@ static void compile_send(struct compiler *c, uint32_t i)
         size_t *heap = step.stays ? &c->p->shared : &c->p->heap;
 
         step.into_at = *heap;
-        *heap += (node->bytes + PROGRAM_ALIGNMENT - 1) / PROGRAM_ALIGNMENT * PROGRAM_ALIGNMENT;
+        *heap += (node->bytes + CELL_ALIGNMENT - 1) / CELL_ALIGNMENT * CELL_ALIGNMENT;
     }
     *to = step;
 }

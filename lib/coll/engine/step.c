@@ -109,6 +109,16 @@ static const struct cell *step_cell_of(const struct rteam *t, uint64_t number, c
     return &((const struct cell *)(const void *)cells)[cell_index(t->depth, number, s->slot)];
 }
 
+/* A message is in the heap, aligned, or anywhere in memory of rcoll_alloc. */
+static inline bool step_may_be(const struct rteam *t, uint64_t at, size_t bytes)
+{
+    const uint64_t heap = board_heap_at(t->depth), mem = heap + t->heap_bytes;
+
+    if (LIKELY(at >= heap && at < mem))
+        return at % CELL_ALIGNMENT == 0 && bytes <= mem - at;
+    return at >= mem && at <= mem + t->mem_bytes && bytes <= mem + t->mem_bytes - at;
+}
+
 /* A message that is in the heap of its sender. */
 static __attribute__((noinline)) int step_recv_from_heap(struct rteam *t, struct operation *o,
                                                          const struct step *s,
@@ -116,12 +126,11 @@ static __attribute__((noinline)) int step_recv_from_heap(struct rteam *t, struct
 {
     uint64_t at = operation_load_once(&cell->message.at);
 
-    if (UNLIKELY(at < board_heap_at(t->depth) || at > t->board_bytes ||
-                 s->bytes > t->board_bytes - at))
+    if (UNLIKELY(!step_may_be(t, at, s->bytes)))
         return team_fail(
             t, -EPROTO, s->peer,
             "member %d, rank %d, has a message of %zu bytes at %llu of its board, which is "
-            "outside of its heap",
+            "outside of its heap, or not aligned",
             (int)s->peer, t->rank[s->peer], s->bytes, (unsigned long long)at);
     o->base[s->into] = t->board_of[s->peer] + at;
     o->ready[s->into] = &cell->message.ready;

@@ -52,7 +52,6 @@ struct rteam {
     struct head *head;
     struct cell *cells;
     char *heap;
-    size_t board_bytes;
     /* boards of this host */
     const char **board_of; /* of each member; NULL: on another host */
     int *mates, nmates;
