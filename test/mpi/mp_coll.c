@@ -622,9 +622,50 @@ static void mistakes(rteam_t team)
     CHECK_OK(NULL, rcoll_close(bad));
 }
 
+/*
+ * A root is as far ahead as a team lets it, before the others begin: messages of three segments, so of three slots of its board,
+ * which have fewer cells than there are operations.
+ */
+#define AHEAD 50
+
+static void far_ahead(void)
+{
+    rplan_t plan[AHEAD];
+    uint64_t data[AHEAD][3];
+    rteam_t team;
+    char go = 1;
+
+    CHECK_OK(NULL, rcoll_team(&team, NULL, NULL, mp_ranks));
+    for (int k = 0; k < AHEAD; k++) {
+        rcoll_params_t p = {.kind = RCOLL_BCAST,
+                            .from = data[k],
+                            .into = data[k],
+                            .count = 3,
+                            .element = 8,
+                            .algorithm = "chain:8"};
+
+        for (uint64_t i = 0; i < 3; i++)
+            data[k][i] = mp_rank == 0 ? mix((uint64_t)k * 3 + i) : 0;
+        CHECK_OK(NULL, rcoll_plan(&plan[k], team, &p));
+    }
+    if (mp_rank != 0)
+        CHECK_OK(NULL, network_recv(0, &go, sizeof(go)));
+    for (int k = 0; k < AHEAD; k++)
+        CHECK_OK(NULL, rcoll_start(plan[k]));
+    for (int to = 1; mp_rank == 0 && to < mp_ranks; to++)
+        CHECK_OK(NULL, network_send(to, &go, sizeof(go)));
+    for (int k = 0; k < AHEAD; k++) {
+        CHECK_OK(NULL, rcoll_wait(plan[k]));
+        for (uint64_t i = 0; i < 3; i++)
+            CHECK(NULL, data[k][i] == mix((uint64_t)k * 3 + i));
+        CHECK_OK(NULL, rcoll_free(plan[k]));
+    }
+    CHECK_OK(NULL, rcoll_close(team));
+}
+
 int main(int argc, char **argv)
 {
-    rcoll_team_config_t cfg = {.mem_bytes = 1 << 20, .depth = 8};
+    rcoll_team_config_t cfg = {.mem_bytes = 1 << 20};
     bool apart = mp_asked(argc, argv, "-apart");
     uint64_t cases;
     rteam_t team;
@@ -633,6 +674,7 @@ int main(int argc, char **argv)
         setenv("RPIPE_CONTROL", "tcp", 1);
     mp_begin(argc, argv, 1);
     shared = mp_seed;
+    cfg.depth = 4u << shared % 5;
     cases = (uint64_t)mp_number(argc, argv, (apart ? 100 : 1500) / (mp_ranks > 4 ? mp_ranks : 1));
     CHECK_OK(NULL, rcoll_team(&team, &cfg, NULL, mp_ranks));
     random_cases(team, cases, apart);
@@ -643,6 +685,7 @@ int main(int argc, char **argv)
     teams(team);
     ring(team);
     mistakes(team);
+    far_ahead();
     if (mp_ranks > 1)
         mismatches(apart || getenv("RPIPE_CONTROL") != NULL);
     for (int i = 0; i < 1000; i++)
