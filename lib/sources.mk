@@ -278,6 +278,8 @@ rpipe_sources = \
 	lib/rpipe/data/path_remote_write.c \
 	lib/rpipe/data/path_remote_write.h \
 	lib/rpipe/data/publish.h \
+	lib/rpipe/data/push.c \
+	lib/rpipe/data/push.h \
 	lib/rpipe/data/read.c \
 	lib/rpipe/data/recv.c \
 	lib/rpipe/data/send.c \

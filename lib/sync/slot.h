@@ -72,7 +72,9 @@ struct ring_control {
     uint64_t final_crc;           /* for backends that write words in any order */
     _Atomic uint32_t reader_wake; /* 1: the reader sleeps, or is about to */
     _Atomic uint32_t writer_wake; /* 1: the writer */
-    uint64_t reserved[5];
+    _Atomic uint32_t push_below;  /* reader: payloads of fewer bytes are pushed (push.h); a hint */
+    uint32_t reserved_word;
+    uint64_t reserved[4];
 };
 static_assert(sizeof(struct ring_control) == CACHE_LINE, "one line");
 static_assert(offsetof(struct ring_control, reader_wake) == 16, "layout of the control line");

@@ -44,6 +44,17 @@ static inline void cpu_prefetch_write(const void *line)
 #endif
 }
 
+/* Moves a line that was stored to, and that another processor will load, out of this one's cache. A hint; elsewhere nothing, and on
+ * x86 processors without it a NOP. */
+static inline void cpu_push_line(const void *line)
+{
+#if defined(__x86_64__)
+    __asm__ __volatile__("cldemote %0" : : "m"(*(const char *)line));
+#else
+    (void)line;
+#endif
+}
+
 /* Between a store that may end a wait and the load of the waiter's wake word, if the waiter
  * cannot issue membarrier(2). */
 static inline void fence_store_before_wake_look(void) { atomic_thread_fence(memory_order_seq_cst); }

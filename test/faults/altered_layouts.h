@@ -67,6 +67,8 @@ struct liveness_view {
     F(T, final_crc, uint64_t, ANY)                                                                 \
     F(T, reader_wake, uint32_t, ANY)                                                               \
     F(T, writer_wake, uint32_t, ANY)                                                               \
+    F(T, push_below, uint32_t, ANY)                                                                \
+    F(T, reserved_word, uint32_t, ANY)                                                             \
     F(T, reserved, uint64_t, ANY)
 #define ROWS_CREDIT(F, T)                                                                          \
     F(T, slots_read, uint64_t, SLOTS)                                                              \

@@ -72,6 +72,7 @@ unit_tests = \
 	test/unit/test_region_tag \
 	test/unit/test_rfree_queues \
 	test/unit/test_region_threads \
+	test/unit/test_push \
 	test/unit/test_received_fd \
 	test/unit/test_report \
 	test/unit/test_scatter \

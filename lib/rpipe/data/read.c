@@ -7,6 +7,7 @@
  */
 #include "rpipe/data/attempt.h"
 #include "rpipe/data/handle.h"
+#include "rpipe/data/push.h"
 #include "rpipe/end/path.h"
 #include "rpipe/data/take.h"
 #include "rpipe/end/debug_check.h"
@@ -206,17 +207,24 @@ static NOINLINE int read_any(struct rch *ch, raddr_t *handle, size_t *size)
 static NOINLINE int read_nothing(struct rch *ch, raddr_t *d, size_t *size, bool wait)
 {
     const struct slot *s = end_slot(ch, ch->r.nread);
-    int polls = wait ? atomic_load_explicit(&wait_first_polls, memory_order_relaxed) : 0;
+    uint32_t polls =
+        wait ? (uint32_t)atomic_load_explicit(&wait_first_polls, memory_order_relaxed) : 0;
+    uint32_t polled = 0;
 
     if (!wait && LIKELY(read_nothing_yet(ch))) {
+        push_count(ch, 1);
         ch->stalls_ring++;
         return R_PENDING;
     }
-    while (polls-- > 0) {
+    while (polled < polls) {
+        polled++;
         cpu_pause();
-        if (ring_slot_ready(s, ch->r.nread + 1))
+        if (ring_slot_ready(s, ch->r.nread + 1)) {
+            push_count(ch, polled);
             return read_any(ch, d, size);
+        }
     }
+    push_count(ch, PUSH_WHOLE_WAIT);
     return read_slow(ch, wait ? "rread" : "rread_nb", d, size, wait);
 }
 

@@ -7,6 +7,7 @@
  */
 #include "rpipe/data/attempt.h"
 #include "rpipe/data/copy_small.h"
+#include "rpipe/data/push.h"
 #include "rpipe/end/job_state.h"
 #include "rpipe/end/path.h"
 #include "rpipe/data/violation.h"
@@ -124,23 +125,27 @@ static NOINLINE int recv_block(struct rch *ch, void *buf, size_t room, size_t *b
 }
 
 /* Polls for as long as read.c does before it takes the slow path. */
-static NOINLINE bool recv_poll(const struct slot *s, uint64_t sequence, int flags)
+static NOINLINE bool recv_poll(struct rch *ch, const struct slot *s, int flags)
 {
-    int polls =
-        (flags & R_NOWAIT) != 0 ? 0 : atomic_load_explicit(&wait_first_polls, memory_order_relaxed);
+    uint32_t polls = (flags & R_NOWAIT) != 0
+                         ? 0
+                         : (uint32_t)atomic_load_explicit(&wait_first_polls, memory_order_relaxed);
+    uint32_t polled = 0;
+    bool ready = false;
 
-    while (polls-- > 0) {
+    while (!ready && polled < polls) {
+        polled++;
         cpu_pause();
-        if (ring_slot_ready(s, sequence))
-            return true;
+        ready = ring_slot_ready(s, ch->r.nread + 1);
     }
-    return false;
+    push_count(ch, ready || polls == 0 ? polled + 1 : PUSH_WHOLE_WAIT);
+    return ready;
 }
 
 /* The slot is empty. Most calls that may not wait end here: the writer has neither closed nor died. */
 static NOINLINE int recv_nothing(struct rch *ch, void *buf, size_t room, size_t *bytes, int flags)
 {
-    if (recv_poll(end_slot(ch, ch->r.nread), ch->r.nread + 1, flags))
+    if (recv_poll(ch, end_slot(ch, ch->r.nread), flags))
         return rpipe_recv(ch, buf, room, bytes, flags);
     if ((flags & R_NOWAIT) == 0 || liveness_died(ch->liveness) ||
         /* acquire: as in mapped_at_end */

@@ -10,6 +10,7 @@
 #include "rpipe/data/holding.h"
 #include "rpipe/data/path.h"
 #include "rpipe/data/publish.h"
+#include "rpipe/data/push.h"
 #include "rpipe/end/connector.h"
 #include "rpipe/end/debug_check.h"
 #include "rpipe/end/debug_guard.h"
@@ -472,6 +473,13 @@ NOINLINE int write_after(struct rch *ch)
     return 0;
 }
 
+/* After a message of the fast path whose payload is pushed. 0. */
+static NOINLINE int write_push(struct rch *ch, const struct rdesc *d)
+{
+    push_lines(d->mem, d->size);
+    return write_after(ch);
+}
+
 /* `own`: as in write_slow, a constant NULL for a message of the user. */
 static FORCE_INLINE int write_message(struct rch *ch, const char *name, struct rdesc *own,
                                       raddr_t handle, size_t bytes, bool wait)
@@ -491,10 +499,13 @@ static FORCE_INLINE int write_message(struct rch *ch, const char *name, struct r
         return write_slow(ch, name, own, handle, bytes, wait);
     if (bytes != WHOLE)
         write_shrink(ch, d, bytes);
-    if (d->units != 0)
+    if (d->units != 0) {
         publish_message(ch, d, true, d->size, sent);
-    else
+        if (UNLIKELY(push_is_due(ch, d)))
+            return write_push(ch, d);
+    } else {
         publish_message(ch, d, false, d->size, sent);
+    }
     if (UNLIKELY(publish_leaves_more(ch) || sent + 1 >= ch->w.slots.refresh_at))
         return write_after(ch);
     return 0;

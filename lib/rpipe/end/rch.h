@@ -86,6 +86,15 @@ struct writer {
     bool lost; /* messages from regions were lost: the reader did not and will not get them */
 };
 
+/* Waits of a reader for its messages (rpipe/data/push.h). */
+struct push_waits {
+    uint64_t number;    /* of the message that it last waited for */
+    uint32_t polls;     /* for that message */
+    uint32_t row;       /* waits that were long, one after the other */
+    uint32_t least;     /* polls of the shortest of these */
+    uint32_t announced; /* push_below of the control line */
+};
+
 struct reader {
     uint64_t nread;      /* messages */
     char *heap_base;     /* where the heap is mapped in this process */
@@ -100,6 +109,7 @@ struct reader {
     /* event mode */
     _Atomic uint64_t want; /* messages known to be in flight; set by the service thread */
     _Atomic bool acked;    /* the writer has acknowledged event mode */
+    struct push_waits waits;
 };
 
 struct rch {
