@@ -7,6 +7,7 @@
  *     perf_link      a pair of pipes; sends, receives and checks messages
  *     perf_measure   what is timed, and how
  *     perf_model     the parameters of the cost model of collectives
+ *     perf_parts     the components of a message, for rmalloc_model
  *     perf_machine   what other processes did meanwhile
  *     perf_output    table, CSV, JSON
  *     perf_plot      gnuplot
@@ -33,7 +34,7 @@ enum perf_format { PERF_TABLE, PERF_CSV, PERF_JSON };
 enum perf_mode { PERF_HAND_OVER, PERF_WORD, PERF_TOUCH, PERF_VERIFY };
 
 struct perf_options {
-    bool model; /* instead of tests */
+    bool model, parts; /* instead of tests */
     bool test[PERF_TESTS];
     bool put, get;
     bool uni, bi;
@@ -115,6 +116,9 @@ double perf_clock_cost(void); /* ns of one reading */
 
 /* ---- perf_model.c: called by both ranks ---- */
 void perf_model(const struct perf_options *o, int rank); /* rank 0 prints */
+
+/* ---- perf_parts.c: called by both ranks ---- */
+void perf_parts(const struct perf_options *o, int rank); /* rank 0 prints */
 
 /* ---- perf_machine.c: called by both ranks ---- */
 void perf_machine_begin(void);

@@ -33,7 +33,8 @@ static const struct argp_option option_table[] = {
     {"test", 't', "NAME", 0,
      "latency, bandwidth, rate, memory (fill and read in one process, without a pipe), all (all), "
      "or "
-     "model: the parameters of the cost model of collectives, for RCOLL_MODEL",
+     "model: the parameters of the cost model of collectives, for RCOLL_MODEL; or parts: the "
+     "components of a message through shared memory, for rmalloc_model",
      0},
     {"op", 'o', "put|get|both", 0, "Which end moves the payload: the writer or the reader (put)",
      0},
@@ -185,14 +186,15 @@ static int choice(const char *word, const char *const *words, const char *what,
 
 static void parse_test(struct perf_options *o, const char *arg, struct argp_state *state)
 {
-    static const char *const words[] = {"latency", "bandwidth", "rate", "memory",
-                                        "all",     "model",     NULL};
-    static const bool tests[][PERF_TESTS] = {{true, false, false}, {false, true, false},
-                                             {false, true, false}, {false, false, true},
-                                             {true, true, false},  {false, false, false}};
+    static const char *const words[] = {"latency", "bandwidth", "rate",  "memory",
+                                        "all",     "model",     "parts", NULL};
+    static const bool tests[][PERF_TESTS] = {
+        {true, false, false}, {false, true, false},  {false, true, false}, {false, false, true},
+        {true, true, false},  {false, false, false}, {false, false, false}};
     int test = choice(arg, words, "--test", state);
 
     o->model = strcmp(words[test], "model") == 0;
+    o->parts = strcmp(words[test], "parts") == 0;
     memcpy(o->test, tests[test], sizeof(o->test));
 }
 

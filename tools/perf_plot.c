@@ -1,19 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * perf_plot.c: latency and bandwidth against size, drawn by gnuplot, see perf.h.
- *
- * The script and its data go through gnuplot's standard input, so there is no temporary file; a
- * quote in the name of the picture cannot end the string that it stands in.
- */
+/* perf_plot.c: latency and bandwidth against size, drawn by gnuplot, see perf.h. */
+#include "gnuplot.h"
 #include "perf.h"
 #include <rinfo.h>
 
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -37,17 +29,6 @@ static const char *curve_name(const struct perf_result *r)
     if (r->op == RPIPE_PUT)
         return r->bi ? "PUT, both ways" : "PUT";
     return r->bi ? "GET, both ways" : "GET";
-}
-
-static void print_quoted(FILE *script, const char *text)
-{
-    fputc('\'', script);
-    for (; *text != '\0'; text++) {
-        if (*text == '\'')
-            fputc('\'', script);
-        fputc(*text, script);
-    }
-    fputc('\'', script);
 }
 
 /* Each curve as a named block of data: $d0, $d1, ...; their number. */
@@ -125,7 +106,7 @@ static void print_origin(FILE *script, double others)
              host, date, perf_setting("RPIPE_WAIT"), 100 * others,
              others > PERF_BUSY ? ": BUSY" : "");
     fprintf(script, "set label 99 ");
-    print_quoted(script, text);
+    gnuplot_quoted(script, text);
     fprintf(script, " at screen 0.99,0.02 right noenhanced font ',9' textcolor rgb '%s'\n",
             others > PERF_BUSY ? "#b2182b" : "#777777");
 }
@@ -140,7 +121,7 @@ static void print_script(FILE *script, const char *path, const struct perf_optio
         return;
     print_data(script, r, n, curve_of);
     fprintf(script, "set terminal pngcairo size %d,520 font 'Sans,11'\nset output ", panels * 700);
-    print_quoted(script, path);
+    gnuplot_quoted(script, path);
     fprintf(script,
             "\nset multiplot layout 1,%d title 'rmalloc\\_perf %s: 2 processes, payload %s' font "
             "',13'\n"
@@ -167,24 +148,10 @@ static void print_script(FILE *script, const char *path, const struct perf_optio
 int perf_plot(const char *path, const struct perf_options *o, const struct perf_result *r, int n,
               double others)
 {
-    void (*before)(int) = signal(SIGPIPE, SIG_IGN); /* gnuplot may be missing, or leave early */
-    FILE *script = popen("exec gnuplot", "w");
-    int status;
+    FILE *script = gnuplot_begin("rmalloc_perf");
 
-    if (script == NULL) {
-        fprintf(stderr, "rmalloc_perf: --plot: gnuplot cannot be started: %s\n", strerror(errno));
-        signal(SIGPIPE, before);
+    if (script == NULL)
         return -1;
-    }
     print_script(script, path, o, r, n, others);
-    status = pclose(script);
-    signal(SIGPIPE, before);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && access(path, R_OK) == 0)
-        return 0;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-        fprintf(stderr, "rmalloc_perf: --plot: gnuplot is not installed (Debian: gnuplot-nox); "
-                        "nothing was drawn\n");
-    else
-        fprintf(stderr, "rmalloc_perf: --plot: gnuplot failed; %s was not drawn\n", path);
-    return -1;
+    return gnuplot_end(script, "rmalloc_perf", path);
 }

@@ -5,14 +5,27 @@
 completiondir = $(datadir)/bash-completion/completions
 dist_completion_DATA = tools/completion/rmalloc_tools
 install-data-hook:
-	cd "$(DESTDIR)$(completiondir)" && for tool in info perf stat trace; do ln -sf rmalloc_tools rmalloc_$$tool || exit 1; done
+	cd "$(DESTDIR)$(completiondir)" && for tool in info model perf stat trace; do ln -sf rmalloc_tools rmalloc_$$tool || exit 1; done
 uninstall-hook:
-	cd "$(DESTDIR)$(completiondir)" && rm -f rmalloc_info rmalloc_perf rmalloc_stat rmalloc_trace
+	cd "$(DESTDIR)$(completiondir)" && rm -f rmalloc_info rmalloc_model rmalloc_perf rmalloc_stat rmalloc_trace
 
-bin_PROGRAMS += tools/rmalloc_info tools/rmalloc_perf tools/rmalloc_stat tools/rmalloc_trace
+bin_PROGRAMS += tools/rmalloc_info tools/rmalloc_model tools/rmalloc_perf tools/rmalloc_stat tools/rmalloc_trace
 tools_rmalloc_info_SOURCES = tools/info.h tools/info_peers.c tools/rmalloc_info.c
 tools_rmalloc_info_LDADD = $(public)
+tools_rmalloc_model_SOURCES = \
+	tools/gnuplot.c \
+	tools/gnuplot.h \
+	tools/model.h \
+	tools/model_equations.c \
+	tools/model_output.c \
+	tools/model_parts.c \
+	tools/model_plot.c \
+	tools/model_what_if.c \
+	tools/rmalloc_model.c
+tools_rmalloc_model_LDADD = $(public) -lm
 tools_rmalloc_perf_SOURCES = \
+	tools/gnuplot.c \
+	tools/gnuplot.h \
 	tools/perf.h \
 	tools/perf_launch.c \
 	tools/perf_link.c \
@@ -22,6 +35,7 @@ tools_rmalloc_perf_SOURCES = \
 	tools/perf_model.c \
 	tools/perf_options.c \
 	tools/perf_output.c \
+	tools/perf_parts.c \
 	tools/perf_plot.c \
 	tools/rmalloc_perf.c
 tools_rmalloc_perf_LDADD = $(public) -lm

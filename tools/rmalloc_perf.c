@@ -85,6 +85,8 @@ int main(int argc, char **argv)
     perf_pin(options.cpu[rank]);
     if (options.model) {
         perf_model(&options, rank);
+    } else if (options.parts) {
+        perf_parts(&options, rank);
     } else {
         if (rank == 0)
             perf_output_begin(&options);

@@ -48,6 +48,7 @@ unit_tests = \
 	test/unit/test_lowest_deep \
 	test/unit/test_overcommit \
 	test/unit/test_path_failure \
+	test/unit/test_model \
 	test/unit/test_modes \
 	test/unit/test_msg_match \
 	test/unit/test_msg_places \
@@ -128,6 +129,10 @@ test_unit_test_coll_plans_LDADD = lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_msg_match_LDADD = lib/libmsg.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_msg_places_LDADD = lib/libmsg.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_msg_wire_LDADD = lib/libmsg.la lib/libutil.la $(CMOCKA_LIBS)
+test_unit_test_model_SOURCES = test/unit/test_model.c tools/model.h tools/model_equations.c tools/model_output.c tools/model_parts.c \
+	tools/model_what_if.c
+test_unit_test_model_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tools
+test_unit_test_model_LDADD = $(CMOCKA_LIBS) -lm
 # these are written against the manual, and see the public interface alone
 test_unit_test_am_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_am_context_LDADD = $(public) $(CMOCKA_LIBS)

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rmalloc_model.c: predicts latency and injection from the times of components; see
+ * rmalloc_model(1), doc/model.md, and model.h for the parts of the program.
+ */
+#include "gnuplot.h"
+#include "model.h"
+#include <rinfo.h>
+
+#include <argp.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEY_LIST = 256, KEY_PRINT, KEY_LIMIT, KEY_PLOT, KEY_CURVES };
+
+static struct {
+    const char *parts, *measured, *plot, *what_if;
+    double limit;
+    int size;
+    bool list, print, curves;
+} options = {.limit = 10};
+
+static const struct argp_option option_table[] = {
+    {"parts", 'p', "thunderx2|FILE", 0,
+     "Times of the components: those of Zambre 2020, or the output of rmalloc_perf -t parts; - is "
+     "the standard input (thunderx2)",
+     0},
+    {"size", 's', "8|64|4096|65536", 0, "Bytes of a message; a network has those of 8 (8)", 0},
+    {"measured", 'm', "FILE", 0,
+     "Compare with the output of rmalloc_perf -t latency -o both -s 8,64,4k,64k --format csv", 0},
+    {"limit", KEY_LIMIT, "PERCENT", 0, "Status 1 if the error of a latency is larger (10)", 0},
+    {"what-if", 'w', "CHANGES", 0,
+     "NAME=VALUE,...: a part or a group of parts that becomes faster; VALUE is a factor (0.5), a "
+     "speed (2x) or a time (30ns). Or integrated, nic, doorbell, cpu",
+     0},
+    {"curves", KEY_CURVES, NULL, 0, "What each group of components saves if it takes less", 0},
+    {"plot", KEY_PLOT, "FILE.png", 0, "Draw bars and curves, with gnuplot", 0},
+    {"print", KEY_PRINT, NULL, 0, "Print the parts as a file for --parts", 0},
+    {"list", KEY_LIST, NULL, 0, "Print the names of all parts and what they mean", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static int option_size(const char *arg, struct argp_state *state)
+{
+    for (int i = 0; i < MODEL_SIZES; i++)
+        if (strtoull(arg, NULL, 10) == model_size[i] && arg[strspn(arg, "0123456789")] == '\0')
+            return i;
+    argp_error(state, "--size is \"%s\"; it must be 8, 64, 4096 or 65536", arg);
+    return 0;
+}
+
+static double option_limit(const char *arg, struct argp_state *state)
+{
+    char *end;
+    double limit = strtod(arg, &end);
+
+    if (end == arg || *end != '\0' || !(limit >= 0 && limit <= 1000))
+        argp_error(state, "--limit is \"%s\"; it must be a number of percent from 0 to 1000", arg);
+    return limit;
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    switch (key) {
+    case 'p':
+        options.parts = arg;
+        return 0;
+    case 's':
+        options.size = option_size(arg, state);
+        return 0;
+    case 'm':
+        options.measured = arg;
+        return 0;
+    case 'w':
+        options.what_if = arg;
+        return 0;
+    case KEY_LIMIT:
+        options.limit = option_limit(arg, state);
+        return 0;
+    case KEY_CURVES:
+        options.curves = true;
+        return 0;
+    case KEY_PLOT:
+        options.plot = arg;
+        return 0;
+    case KEY_PRINT:
+        options.print = true;
+        return 0;
+    case KEY_LIST:
+        options.list = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "\"%s\" is no option of this program", arg);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void print_version(FILE *stream, struct argp_state *state)
+{
+    (void)state;
+    fprintf(stream, "rmalloc_model %s\n", rinfo_version());
+}
+
+static const struct argp option_parser = {
+    option_table,
+    parse_option,
+    NULL,
+    "Predicts latency and injection of a message from the times of the components of its way.\v"
+    "To compare shared memory with its model:\n"
+    "  rmalloc_perf -t parts >parts\n"
+    "  rmalloc_perf -t latency -o both -s 8,64,4k,64k --format csv >measured\n"
+    "  rmalloc_model -p parts -m measured",
+    NULL,
+    NULL,
+    NULL};
+
+static _Noreturn void fail(const char *file, const char *why)
+{
+    fprintf(stderr, "rmalloc_model: %s%s%s\n", file, *file != '\0' ? ": " : "", why);
+    exit(2);
+}
+
+static FILE *open_file(const char *path)
+{
+    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+
+    if (file == NULL)
+        fail(path, strerror(errno));
+    return file;
+}
+
+static struct model_parts read_parts(void)
+{
+    struct model_parts p;
+    char why[320];
+    FILE *file;
+
+    if (options.parts == NULL || strcmp(options.parts, "thunderx2") == 0)
+        return model_thunderx2;
+    file = open_file(options.parts);
+    if (model_parts_read(&p, file, options.parts, why, sizeof(why)) != 0)
+        fail("", why);
+    if (file != stdin)
+        fclose(file);
+    return p;
+}
+
+static int compare(const struct model_parts *p)
+{
+    FILE *csv = open_file(options.measured);
+    char why[200];
+    int result;
+
+    if (p->network)
+        fail("--measured", "--parts must be those of shared memory: rmalloc_perf -t parts");
+    result = model_compare(p, csv, options.limit, why, sizeof(why));
+    if (result < 0)
+        fail(options.measured, why);
+    if (csv != stdin)
+        fclose(csv);
+    return result;
+}
+
+static void list_parts(void)
+{
+    for (int i = 0; i < MODEL_PARTS; i++)
+        printf("%-16s %-8s %s\n", model_part_name(i), model_part_is_network(i) ? "network" : "shm",
+               model_part_meaning(i));
+}
+
+int main(int argc, char **argv)
+{
+    struct model_parts before, p;
+    char why[200];
+    int status = 0;
+
+    argp_program_version_hook = print_version;
+    argp_parse(&option_parser, argc, argv, 0, NULL, NULL);
+    if (options.list) {
+        list_parts();
+        return 0;
+    }
+    before = p = read_parts();
+    if (p.network && options.size != 0)
+        fail("--size", "a network adapter has components for 8 bytes alone");
+    if (options.what_if != NULL && model_what_if(&p, options.what_if, why, sizeof(why)) != 0)
+        fail("--what-if", why);
+    if (options.print)
+        model_parts_print(&p, stdout);
+    else if (options.what_if != NULL)
+        model_print_changed(&before, &p, options.size);
+    else if (options.measured == NULL)
+        model_print(&p, options.size);
+    if (options.curves)
+        model_print_curves(&p, options.size);
+    if (options.measured != NULL)
+        status = compare(&p);
+    if (options.plot != NULL && model_plot(options.plot, &p, options.size) != 0)
+        status = 2;
+    return status;
+}
