@@ -15,10 +15,12 @@
 
 /* Bits of a context: the family of the library that it belongs to; a program cannot set them. */
 #define CONTEXT_CELLS (UINT64_C(1) << 62)
-#define CONTEXT_LIBRARY (UINT64_C(3) << 61) /* bit 61: active messages (lib/am/context.c) */
+#define CONTEXT_LIBRARY                                                                            \
+    (UINT64_C(3)                                                                                   \
+     << 61) /* bit 61: active messages and messages by tag (lib/am, lib/msg: context.c) */
 
 #define CONFIG_LIBRARY                                                                             \
-    (1u << 31) /* flags: the caller is lib/am, which is built on the public interface */
+    (1u << 31) /* flags: the caller is lib/am or lib/msg, which are built on the public interface */
 
 enum side { SIDE_WRITER = RPIPE_WRITER, SIDE_READER = RPIPE_READER };
 
