@@ -425,6 +425,8 @@ lib_libmsg_la_SOURCES = \
 	lib/msg/control.c \
 	lib/msg/fail.c \
 	lib/msg/fail.h \
+	lib/msg/kept.c \
+	lib/msg/kept.h \
 	lib/msg/link.c \
 	lib/msg/link.h \
 	lib/msg/match.c \
@@ -445,6 +447,7 @@ lib_libmsg_la_SOURCES = \
 	lib/msg/send.c \
 	lib/msg/send.h \
 	lib/msg/serve.c \
+	lib/msg/serve.h \
 	lib/msg/wait.c \
 	lib/msg/wait.h \
 	lib/msg/wire.c \

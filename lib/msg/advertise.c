@@ -176,3 +176,32 @@ bool msg_advertise_undone(struct msg_link *l, uint32_t number)
     msg_advertise(l);
     return true;
 }
+
+/* ---- the end of a link ---- */
+
+void msg_advertise_end(struct msg_link *l, int code)
+{
+    struct rmsg *msg = l->msg;
+
+    for (uint32_t i = 1; i < msg->requests.chunks * POOL_CHUNK; i++) {
+        struct msg_request *r = pool_by_index(&msg->requests, i);
+
+        if (r == NULL || r->send || r->state == MSG_INACTIVE)
+            continue;
+        if (r->peer == l->peer && r->undoing) {
+            list_remove(&r->undo_queue);
+            r->undoing = false;
+            if (r->state == MSG_DONE && r->abandoned) {
+                msg_request_free(msg, r);
+                continue;
+            }
+        }
+        if (r->state == MSG_DONE || (r->state == MSG_POSTED ? r->peer : r->link->peer) != l->peer)
+            continue;
+        if (r->state == MSG_POSTED) {
+            msg_unpost(msg, r);
+            r->status = (rmsg_status_t){.from = l->peer, .space = r->space, .tag = r->tag};
+        }
+        msg_request_received(msg, r, code);
+    }
+}

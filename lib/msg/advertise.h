@@ -24,4 +24,7 @@ bool msg_advertise_undone(struct msg_link *l, uint32_t number);
 /* REFUSED has come for a receive that is posted. */
 void msg_advertise_refused(struct msg_link *l, struct msg_request *r);
 
+/* Completes all receives from the peer of a link, or whose message came from it, with a code. */
+void msg_advertise_end(struct msg_link *l, int code);
+
 #endif

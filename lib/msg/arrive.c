@@ -3,40 +3,15 @@
 #include "msg/arrive.h"
 
 #include "msg/advertise.h"
+#include "msg/kept.h"
 #include "msg/link.h"
 #include "msg/out.h"
 #include "msg/request.h"
+#include "msg/serve.h"
 
 #include <errno.h>
 
-/* ---- messages that no receive has matched ---- */
-
-void msg_arrive_consumed(struct msg_link *l, size_t bytes)
-{
-    struct msg_wire_fields f = {0};
-
-    l->in_consumed += msg_wire_units(bytes);
-    if (MSG_LIKELY(l->in_consumed - l->in_reported < l->msg->share / 4))
-        return;
-    f.bytes = l->in_reported = l->in_consumed;
-    msg_out_say(l, MSG_WIRE_CREDIT, 0, 0, &f);
-}
-
-static void arrive_free(struct rmsg *msg, struct msg_message *m)
-{
-    if (m->d != ADDR_NULL)
-        (void)rmalloc_free(m->link->in, m->d);
-    if (!m->offered)
-        msg_arrive_consumed(m->link, m->bytes);
-    pool_put(&msg->messages, &m->item);
-}
-
-void msg_arrive_drop(struct rmsg *msg, struct msg_message *m)
-{
-    if (m->offered && m->send != 0)
-        msg_out_say(m->link, MSG_WIRE_FIN, 0, m->send, NULL);
-    arrive_free(msg, m);
-}
+/* ---- messages that have waited ---- */
 
 /* The payload of r is at the sender, and the receiver has it moved. */
 static void arrive_fetch(struct msg_link *l, struct msg_request *r, uint32_t send)
@@ -61,7 +36,7 @@ void msg_arrive_take(struct rmsg *msg, struct msg_message *m, struct msg_request
     msg->counts.received_waiting++;
     msg_request_matched(r, l, key.space, key.tag, m->bytes);
     if (m->offered) {
-        arrive_free(msg, m);
+        msg_kept_free(msg, m);
         if (send != 0)
             arrive_fetch(l, r, send);
         else
@@ -69,53 +44,9 @@ void msg_arrive_take(struct rmsg *msg, struct msg_message *m, struct msg_request
         return;
     }
     if (r->total > 0)
-        memcpy(r->buf, msg_arrive_payload(m), r->total);
-    arrive_free(msg, m);
+        memcpy(r->buf, msg_kept_payload(m), r->total);
+    msg_kept_free(msg, m);
     msg_request_received(msg, r, 0);
-}
-
-void msg_arrive_end(struct msg_link *l)
-{
-    struct rmsg *msg = l->msg;
-
-    for (uint32_t i = 1; i < msg->messages.chunks * POOL_CHUNK; i++) {
-        struct msg_message *m = pool_by_index(&msg->messages, i);
-
-        if (m == NULL || m->link != l || !m->offered)
-            continue;
-        m->send = 0;
-        if (m->taken)
-            continue;
-        match_unwait(&msg->waiting, &m->match);
-        arrive_free(msg, m);
-    }
-}
-
-/* A message that no receive has matched. NULL, or what is wrong. */
-static const char *arrive_keep(struct msg_link *l, const struct msg_wire *w, raddr_t d,
-                               uint32_t send, uint64_t bytes)
-{
-    struct rmsg *msg = l->msg;
-    struct msg_message *m = pool_get(&msg->messages);
-
-    if (m == NULL)
-        return "more messages than this process has memory for";
-    m->link = l;
-    m->taken = m->consumed = false;
-    m->offered = send != 0;
-    m->send = send;
-    m->bytes = bytes;
-    m->d = ADDR_NULL;
-    if (send == 0 && bytes > MSG_WIRE_SLOT_BYTES) {
-        m->d = d;
-    } else if (send == 0) {
-        if (bytes > 0)
-            memcpy(m->slot, rmalloc_ptr(l->in, d), bytes);
-        (void)rmalloc_free(l->in, d);
-    }
-    m->match.node[MATCH_EXACT].key = (struct match_key){w->word, l->peer, w->space};
-    match_wait(&msg->waiting, &m->match);
-    return NULL;
 }
 
 /* ---- messages ---- */
@@ -138,7 +69,7 @@ static const char *arrive_msg(struct msg_link *l, const struct msg_wire *w, radd
     l->seen++;
     r = arrive_match(l, w);
     if (r == NULL)
-        return arrive_keep(l, w, d, 0, w->bytes);
+        return msg_kept_add(l, w, d, 0, w->bytes);
     l->msg->counts.received_posted++;
     msg_unpost(l->msg, r);
     msg_request_matched(r, l, w->space, w->word, w->bytes);
@@ -147,7 +78,7 @@ static const char *arrive_msg(struct msg_link *l, const struct msg_wire *w, radd
     else if (r->total > 0)
         memcpy(r->buf, rmalloc_ptr(l->in, d), r->total);
     (void)rmalloc_free(l->in, d);
-    msg_arrive_consumed(l, w->bytes);
+    msg_kept_consumed(l, w->bytes);
     msg_request_received(l->msg, r, 0);
     return NULL;
 }
@@ -163,7 +94,7 @@ static const char *arrive_rts(struct msg_link *l, const struct msg_wire *w,
     l->seen++;
     r = arrive_match(l, w);
     if (r == NULL)
-        return arrive_keep(l, w, ADDR_NULL, f->id, f->bytes);
+        return msg_kept_add(l, w, ADDR_NULL, f->id, f->bytes);
     l->msg->counts.received_offered++;
     advertised = r->advertised;
     msg_unpost(l->msg, r);
@@ -283,7 +214,7 @@ static const char *arrive_fixed(struct msg_link *l, const struct msg_wire *w, ra
     case MSG_WIRE_UNDONE:
         return msg_advertise_undone(l, w->word) ? NULL : "an UNDONE that nothing asked for";
     default:
-        return msg_arrive_about_send(l, w, &f);
+        return msg_serve(l, w, &f);
     }
 }
 

@@ -3,8 +3,8 @@
 #include "msg/link.h"
 
 #include "msg/advertise.h"
-#include "msg/arrive.h"
 #include "msg/fail.h"
+#include "msg/kept.h"
 #include "msg/out.h"
 #include "msg/request.h"
 
@@ -81,8 +81,8 @@ int msg_link_end(struct msg_link *l, int code, const char *why)
         msg->lost_peer = l->peer;
     }
     msg_out_broken(l, code);
-    msg_arrive_end(l);
-    msg_request_end_receives(l, code);
+    msg_kept_end(l);
+    msg_advertise_end(l, code);
     return msg_fail(code, "the link to rank %d has ended: %s", l->peer, l->why);
 }
 

@@ -12,7 +12,7 @@
  * they arrive, and parts of 40 bytes need no memory at all: a receiver that does not receive makes senders wait, and no ring is ever
  * left unread.
  *
- * Modules, from the bottom: wire, match, places, pool; fail; out; request; advertise; arrive, serve; link; send, receive; progress;
+ * Modules, from the bottom: wire, match, places, pool; fail; out; request; advertise, kept, serve; link; arrive; progress; send, receive;
  * wait, probe, cancel; context.
  */
 #ifndef MSG_MSG_H

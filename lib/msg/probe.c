@@ -2,6 +2,7 @@
 /* probe.c: rmsg_probe, rmsg_mprobe, rmsg_mrecv, rmsg_peek, rmsg_free. */
 #include "msg/arrive.h"
 #include "msg/fail.h"
+#include "msg/kept.h"
 #include "msg/link.h"
 #include "msg/progress.h"
 #include "msg/request.h"
@@ -134,7 +135,7 @@ int rmsg_peek(rmsg_t msg, rmsg_message_t message, const void **where)
                         "rmsg_peek: the %zu bytes of the message are still at rank %d; "
                         "rmsg_mrecv receives them",
                         m->bytes, m->link->peer);
-    *where = msg_arrive_payload(m);
+    *where = msg_kept_payload(m);
     return 0;
 }
 
@@ -149,6 +150,6 @@ int rmsg_free(rmsg_t msg, rmsg_message_t *message)
     if (m == NULL)
         return rc;
     *message = 0;
-    msg_arrive_drop(msg, m);
+    msg_kept_drop(msg, m);
     return 0;
 }

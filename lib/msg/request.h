@@ -17,8 +17,6 @@ void msg_request_received(struct rmsg *msg, struct msg_request *r, int code);
 
 /* Completes all sends of a link with a code. */
 void msg_request_end_sends(struct msg_link *l, int code);
-/* Completes all receives from the peer of a link, or whose message came from it, with a code. */
-void msg_request_end_receives(struct msg_link *l, int code);
 
 static inline bool msg_request_done(const struct msg_request *r)
 {

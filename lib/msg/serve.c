@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* serve.c: see arrive.h: what a peer reports about its receives, and about messages that were sent to it. */
-#include "msg/arrive.h"
+/* serve.c: see serve.h. */
+#include "msg/serve.h"
+
 #include "msg/out.h"
 #include "msg/request.h"
 
@@ -78,8 +79,7 @@ static const char *serve_credit(struct msg_link *l, uint64_t units)
     return NULL;
 }
 
-const char *msg_arrive_about_send(struct msg_link *l, const struct msg_wire *w,
-                                  const struct msg_wire_fields *f)
+const char *msg_serve(struct msg_link *l, const struct msg_wire *w, const struct msg_wire_fields *f)
 {
     if (l->out_code != 0)
         return NULL; /* all sends have completed */

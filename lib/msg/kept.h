@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * kept.h: messages that no receive has matched: in memory of the pipe, in a copy of their slot, or offered by the sender.
+ *
+ * What is consumed is reported to the sender (CREDIT), a quarter of its share at a time.
+ */
+#ifndef MSG_KEPT_H
+#define MSG_KEPT_H
+
+#include "msg/msg.h"
+
+/* Keeps a message: d of the pipe, or (send not 0) one that is offered. NULL, or what is wrong. */
+const char *msg_kept_add(struct msg_link *l, const struct msg_wire *w, raddr_t d, uint32_t send,
+                         uint64_t bytes);
+/* Frees a message that is not in msg->waiting. */
+void msg_kept_free(struct rmsg *msg, struct msg_message *m);
+/* The same; one whose payload is at the sender is reported as matched. */
+void msg_kept_drop(struct rmsg *msg, struct msg_message *m);
+/* A message of so many bytes was consumed. */
+void msg_kept_consumed(struct msg_link *l, size_t bytes);
+/* Frees the messages of a link whose payload is at the sender. */
+void msg_kept_end(struct msg_link *l);
+
+/* The payload of a message that is here. */
+static inline const void *msg_kept_payload(const struct msg_message *m)
+{
+    return m->d != ADDR_NULL ? rmalloc_ptr(m->link->in, m->d) : m->slot;
+}
+
+#endif
