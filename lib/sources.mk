@@ -196,6 +196,16 @@ lib_libsync_la_SOURCES = \
 	lib/sync/yield_policy.c \
 	lib/sync/yield_policy.h
 
+# the protocol of casts between hosts: pure code
+lib_libnak_la_SOURCES = \
+	lib/cast/nak/out.h \
+	lib/cast/nak/receiver.c \
+	lib/cast/nak/receiver.h \
+	lib/cast/nak/sender.c \
+	lib/cast/nak/sender.h \
+	lib/cast/nak/wire.c \
+	lib/cast/nak/wire.h
+
 observe_sources = \
 	lib/observe/record/file_name.c \
 	lib/observe/record/file_name.h \
@@ -545,7 +555,7 @@ lib_libcollengine_la_SOURCES = \
 lib_libcollengine_la_CPPFLAGS = $(AM_CPPFLAGS) $(long_names)
 
 # from the top down, as a linker needs archives
-layers = lib/libcollengine.la lib/libcoll.la lib/libmsg.la lib/libam.la lib/librpipe.la lib/libcontrol.la lib/libbootstrap.la lib/libbtl.la lib/libsync.la lib/liballoc.la lib/libutil.la
+layers = lib/libcollengine.la lib/libcoll.la lib/libmsg.la lib/libam.la lib/librpipe.la lib/libnak.la lib/libcontrol.la lib/libbootstrap.la lib/libbtl.la lib/libsync.la lib/liballoc.la lib/libutil.la
 
 lib_LTLIBRARIES = lib/librmalloc.la
 lib_librmalloc_la_SOURCES =

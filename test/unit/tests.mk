@@ -9,6 +9,7 @@ unit_tests = \
 	test/unit/test_backend_choice \
 	test/unit/test_board \
 	test/unit/test_cast \
+	test/unit/test_cast_nak \
 	test/unit/test_cells \
 	test/unit/test_check \
 	test/unit/test_close_exit \
@@ -116,6 +117,7 @@ test_unit_test_index_deep_CPPFLAGS = $(AM_CPPFLAGS) -DINDEX_FANOUT=4
 # likewise of lists
 test_unit_test_lowest_deep_SOURCES = test/unit/test_lowest.c lib/alloc/lowest.c
 test_unit_test_lowest_deep_CPPFLAGS = $(AM_CPPFLAGS) -DLOWEST_FANOUT=3u
+test_unit_test_cast_nak_LDADD = lib/libnak.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_coll_plans_SOURCES = test/unit/test_coll_plans.c test/unit/coll_case.c test/unit/coll_case.h test/unit/coll_value.c \
 	test/unit/coll_run.c test/unit/coll_run.h
 test_unit_test_coll_graph_SOURCES = test/unit/test_coll_graph.c test/unit/coll_case.c test/unit/coll_case.h test/unit/coll_value.c \

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * out.h: how the protocol sends: the one function that it calls. A packet that cannot be sent is lost, which the protocol repairs.
+ */
+#ifndef CAST_NAK_OUT_H
+#define CAST_NAK_OUT_H
+
+#include "cast/nak/wire.h"
+
+#include <stdint.h>
+
+#define NAK_GROUP (-1)
+#define NAK_ROOT (-2)
+
+struct nak_out {
+    /* Sends a packet, complete but for `payload` (head->bytes), to NAK_GROUP, NAK_ROOT, or this member. */
+    void (*send)(void *arg, int to, const struct nak_head *head, const void *payload);
+    void *arg;
+};
+
+/* A time that never comes. */
+#define NAK_NEVER INT64_MAX
+
+/* Times in ns. */
+#define NAK_ASK_LEAST INT64_C(300000)    /* the root asks so long after the last progress, */
+#define NAK_REPAIR_LEAST INT64_C(200000) /* a member repeats a NAK so long after it, */
+#define NAK_DELAY_MOST INT64_C(64000000) /* or up to this, as repetitions have no effect */
+
+/* The least of late times: a shorter one counts at once, longer ones by an eighth of it each. 0: none yet. */
+static inline int64_t nak_least_time(int64_t least, int64_t took)
+{
+    if (took > NAK_DELAY_MOST)
+        took = NAK_DELAY_MOST;
+    if (least == 0 || took < least)
+        return took > 0 ? took : 1;
+    return least + least / 8 < took ? least + least / 8 + 1 : took;
+}
+
+#endif

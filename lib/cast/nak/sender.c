@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sender.c: see sender.h. */
+#include "cast/nak/sender.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int nak_sender_open(struct nak_sender *s, const struct nak_out *out, uint64_t key,
+                    uint64_t first_packet, uint64_t first_message, uint32_t members)
+{
+    *s = (struct nak_sender){.out = *out,
+                             .key = key,
+                             .next = first_packet,
+                             .low = first_packet,
+                             .members = members,
+                             .ask_at = NAK_NEVER,
+                             .ask_delay = NAK_ASK_LEAST};
+    s->packet = calloc(NAK_WINDOW, sizeof(*s->packet));
+    s->member = calloc(members, sizeof(*s->member));
+    if (s->packet == NULL || s->member == NULL) {
+        nak_sender_close(s);
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < members; i++)
+        s->member[i] = (struct nak_member){.got = first_packet, .freed = first_message};
+    return 0;
+}
+
+void nak_sender_close(struct nak_sender *s)
+{
+    free(s->packet);
+    free(s->member);
+    s->packet = NULL;
+    s->member = NULL;
+}
+
+static struct nak_retained *sender_packet(const struct nak_sender *s, uint64_t number)
+{
+    return &s->packet[number % NAK_WINDOW];
+}
+
+/* ---- times ---- */
+
+static int64_t sender_ask_least(const struct nak_sender *s)
+{
+    return 4 * s->rtt > NAK_ASK_LEAST ? 4 * s->rtt : NAK_ASK_LEAST;
+}
+
+/* After progress, or a packet that is sent while nothing was outstanding: the delay begins again. */
+static void sender_set_timer(struct nak_sender *s, int64_t now)
+{
+    s->ask_delay = sender_ask_least(s);
+    s->ask_at = nak_sender_done(s) && !s->waits ? NAK_NEVER : now + s->ask_delay;
+}
+
+static void sender_measure(struct nak_sender *s, const struct nak_head *h, int64_t now)
+{
+    const int64_t took = now - s->asked_at;
+
+    if (h->serial != 0 && h->serial == s->serial)
+        s->rtt = nak_least_time(s->rtt, took);
+}
+
+/* ---- sending ---- */
+
+/* low becomes the least `got` of those that count. */
+static void sender_advance(struct nak_sender *s)
+{
+    uint64_t ahead = s->next - s->low; /* of the least one, from low */
+
+    for (uint32_t i = 0; i < s->members; i++)
+        if (!s->member[i].gone && s->member[i].got - s->low < ahead)
+            ahead = s->member[i].got - s->low;
+    s->low += ahead;
+}
+
+/* To all: by the group, and directly to each member that has not reported that the group reaches it. */
+static void sender_cast(struct nak_sender *s, const struct nak_head *head, const void *payload,
+                        bool always)
+{
+    bool group = always;
+
+    for (uint32_t i = 0; i < s->members; i++) {
+        if (s->member[i].gone)
+            continue;
+        if (s->member[i].by_group)
+            group = true;
+        else
+            s->out.send(s->out.arg, (int)i, head, payload);
+    }
+    if (group)
+        s->out.send(s->out.arg, NAK_GROUP, head, payload);
+}
+
+void nak_sender_send(struct nak_sender *s, const struct nak_head *head, const void *payload,
+                     int64_t now)
+{
+    struct nak_retained *p = sender_packet(s, s->next);
+    const bool idle = nak_sender_done(s);
+
+    p->head = *head;
+    p->head.version = NAK_VERSION;
+    p->head.kind = NAK_DATA;
+    p->head.member = 0;
+    p->head.zero = 0;
+    p->head.key = s->key;
+    p->head.number = s->next++;
+    p->head.crc = nak_crc(&p->head, payload);
+    p->payload = payload;
+    p->sent_at = now;
+    p->to = NAK_GROUP;
+    sender_cast(s, &p->head, payload, false);
+    sender_advance(s); /* no member is left */
+    if (idle)
+        sender_set_timer(s, now);
+}
+
+/* A member lacks this packet, which is retained. */
+static void sender_send_again(struct nak_sender *s, uint64_t number, int member, int64_t now)
+{
+    struct nak_retained *p = sender_packet(s, number);
+    const bool recent = now - p->sent_at < s->rtt;
+
+    if (recent && (p->to == NAK_GROUP || p->to == member))
+        return; /* the two have crossed */
+    p->to = recent && s->members > 1 ? NAK_GROUP : member;
+    p->sent_at = now;
+    s->again++;
+    if (p->to == NAK_GROUP)
+        sender_cast(s, &p->head, p->payload, false);
+    else
+        s->out.send(s->out.arg, member, &p->head, p->payload);
+}
+
+/* ---- reports ---- */
+
+int nak_sender_receive(struct nak_sender *s, const struct nak_head *head, int64_t now)
+{
+    struct nak_member *m = head->member < s->members ? &s->member[head->member] : NULL;
+    uint64_t missing = head->word;
+    bool progress;
+
+    if (head->kind != NAK_REPORT || m == NULL || m->gone) {
+        s->wrong++;
+        return -EPROTO;
+    }
+    sender_measure(s, head, now);
+    if ((head->flags & NAK_BY_GROUP) != 0)
+        m->by_group = true;
+    if (head->message - m->freed < UINT64_MAX / 2) /* the caller compares it with what it has sent */
+        m->freed = head->message;
+    if (head->number - m->got > s->next - m->got) {
+        s->stale++;
+        return m->got - head->number < UINT64_MAX / 2 ? -ESTALE : -EPROTO;
+    }
+    progress = head->number != m->got;
+    m->got = head->number;
+    sender_advance(s);
+    for (uint64_t n = head->number; missing != 0 && n != s->next; n++, missing >>= 1)
+        if ((missing & 1) != 0)
+            sender_send_again(s, n, head->member, now);
+    if (progress || nak_sender_done(s))
+        sender_set_timer(s, now);
+    return 0;
+}
+
+void nak_sender_gone(struct nak_sender *s, uint32_t member, int64_t now)
+{
+    if (s->member[member].gone)
+        return;
+    s->member[member].gone = true;
+    sender_advance(s);
+    sender_set_timer(s, now);
+}
+
+void nak_sender_wait(struct nak_sender *s, bool waits, int64_t now)
+{
+    if (s->waits == waits)
+        return;
+    s->waits = waits;
+    if (nak_sender_done(s))
+        sender_set_timer(s, now);
+}
+
+/* ---- questions ---- */
+
+/* The only member that lacks something, or NAK_GROUP. */
+static int sender_behind(const struct nak_sender *s)
+{
+    int behind = NAK_GROUP;
+
+    for (uint32_t i = 0; i < s->members; i++) {
+        if (s->member[i].gone || s->member[i].got == s->next)
+            continue;
+        if (behind != NAK_GROUP)
+            return NAK_GROUP;
+        behind = (int)i;
+    }
+    return behind;
+}
+
+void nak_sender_tick(struct nak_sender *s, int64_t now)
+{
+    struct nak_head ask = {.version = NAK_VERSION, .kind = NAK_ASK, .key = s->key};
+    int to;
+
+    if (now < s->ask_at)
+        return;
+    if (++s->serial == 0)
+        s->serial = 1;
+    ask.serial = s->serial;
+    ask.number = s->next;
+    ask.crc = nak_crc(&ask, NULL);
+    s->asked_at = now;
+    s->ask_delay = 2 * s->ask_delay < NAK_DELAY_MOST ? 2 * s->ask_delay : NAK_DELAY_MOST;
+    s->ask_at = now + s->ask_delay;
+    s->asks++;
+    to = sender_behind(s);
+    if (to == NAK_GROUP || !s->member[to].by_group)
+        sender_cast(s, &ask, NULL, true);
+    else
+        s->out.send(s->out.arg, to, &ask, NULL);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sender.h: the root of a cast: what it sends, retains, sends again and asks (doc/multicast.md "The root").
+ *
+ * Pure code: time is passed in, packets leave by struct nak_out. The payload of a packet is memory of the caller, which stays as it is
+ * until low > number of the packet.
+ *
+ * Invariants: low <= got of each member that is not gone; next - low <= NAK_WINDOW; packets [low, next) are retained, the one
+ * with number n in packet[n % NAK_WINDOW]; ask_at is NAK_NEVER exactly if all have everything and no call waits.
+ */
+#ifndef CAST_NAK_SENDER_H
+#define CAST_NAK_SENDER_H
+
+#include "cast/nak/out.h"
+
+#include <stdbool.h>
+
+struct nak_retained {
+    struct nak_head head;
+    const void *payload;
+    int64_t sent_at;
+    int to; /* where it was sent last: NAK_GROUP, or a member */
+};
+
+/* A member as the root has it. */
+struct nak_member {
+    uint64_t got;   /* it has every packet below */
+    uint64_t freed; /* and has freed every message below */
+    bool gone;
+    bool by_group; /* packets to the group arrive there; until then it gets each packet directly */
+};
+
+struct nak_sender {
+    struct nak_out out;
+    uint64_t key;
+    uint64_t next, low;
+    struct nak_retained *packet; /* NAK_WINDOW */
+    struct nak_member *member;
+    uint32_t members;
+    bool waits; /* a call waits for a member to free messages */
+    uint32_t serial;
+    int64_t ask_at, ask_delay, asked_at;
+    int64_t rtt;                        /* from a question to its answer, the least of late; 0: not measured */
+    uint64_t again, asks, stale, wrong; /* counters: sent again, questions, reports dropped */
+};
+
+/* Numbers of packets begin with first_packet, of messages with first_message. 0 or -ENOMEM. */
+int nak_sender_open(struct nak_sender *s, const struct nak_out *out, uint64_t key,
+                    uint64_t first_packet, uint64_t first_message, uint32_t members);
+void nak_sender_close(struct nak_sender *s);
+
+/* Packets that may be sent now. */
+static inline uint32_t nak_sender_room(const struct nak_sender *s)
+{
+    return NAK_WINDOW - (uint32_t)(s->next - s->low);
+}
+/* Every member has all that was sent. */
+static inline bool nak_sender_done(const struct nak_sender *s) { return s->low == s->next; }
+
+/* Sends the next packet; there is room. Of `head` flags, bytes, serial, word, message and offset count. */
+void nak_sender_send(struct nak_sender *s, const struct nak_head *head, const void *payload,
+                     int64_t now);
+/* A REPORT that nak_decode has accepted. 0; -ESTALE: an older one than is known; -EPROTO: it cannot be true. */
+int nak_sender_receive(struct nak_sender *s, const struct nak_head *head, int64_t now);
+/* This member is dead or has left: it does not count. */
+void nak_sender_gone(struct nak_sender *s, uint32_t member, int64_t now);
+/* A call waits until more messages are freed; or no longer. */
+void nak_sender_wait(struct nak_sender *s, bool waits, int64_t now);
+/* When nak_sender_tick is due. */
+static inline int64_t nak_sender_due(const struct nak_sender *s) { return s->ask_at; }
+void nak_sender_tick(struct nak_sender *s, int64_t now);
+
+#endif
