@@ -363,8 +363,15 @@ rpipe_sources = \
 cast_sources = \
 	lib/cast/await.c \
 	lib/cast/cast.h \
+	lib/cast/cast_feature.h \
 	lib/cast/cast_host.c \
-	lib/cast/cast_remote.c \
+	lib/cast/mcast.c \
+	lib/cast/mcast.h \
+	lib/cast/mcast_message.c \
+	lib/cast/mcast_reader.c \
+	lib/cast/mcast_writer.c \
+	lib/cast/medium.h \
+	lib/cast/medium_udp.c \
 	lib/cast/member.c \
 	lib/cast/open.c \
 	lib/cast/reader.c \

@@ -2,6 +2,7 @@
 /* features.c: the table of feature.h: which features ends have. Only this file names all of them. */
 #include "rpipe/end/feature.h"
 
+#include "cast/cast_feature.h"
 #include "cells/cells.h"
 #include "rpipe/end/debug_check.h"
 #include "rpipe/grow/grow.h"
@@ -9,5 +10,6 @@
 #include "rpipe/window/window.h"
 
 const struct end_feature *const end_features[] = {
-    &debug_check_feature, &cells_feature, &growth_feature, &region_feature, &window_feature, NULL,
+    &debug_check_feature, &cells_feature, &growth_feature, &region_feature, &window_feature,
+    &cast_feature,        NULL,
 };

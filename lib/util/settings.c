@@ -92,6 +92,9 @@ static const struct entry {
     [SET_VERBS_GID] =
         {"RPIPE_VERBS_GID", "-1", NUMBER, NULL, -1, 65535,
          "backend verbs: entry of the port's GID table whose address is used; -1: any"},
+    [SET_CAST_LOSE] = {"RPIPE_CAST_LOSE", "", TEXT, NULL, 0, 0,
+                       "for tests: packets of casts that are dropped where they arrive, as "
+                       "seed:percent, and repeated: seed:percent:percent"},
     [SET_COLL_HEAP] = {"RCOLL_HEAP", "1048576", NUMBER, NULL, 65536, 1L << 40,
                        "bytes of a team's memory for messages of operations in flight"},
     [SET_COLL_ALGORITHM] = {"RCOLL_ALGORITHM", "", TEXT, NULL, 0, 0,

@@ -185,6 +185,14 @@ void nak_sender_wait(struct nak_sender *s, bool waits, int64_t now)
 
 /* ---- questions ---- */
 
+void nak_sender_ask_soon(struct nak_sender *s, int64_t now)
+{
+    if (s->ask_at == NAK_NEVER)
+        return;
+    s->ask_delay = sender_ask_least(s);
+    s->ask_at = now;
+}
+
 /* The only member that lacks something, or NAK_GROUP. */
 static int sender_behind(const struct nak_sender *s)
 {

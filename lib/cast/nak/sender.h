@@ -66,6 +66,8 @@ int nak_sender_receive(struct nak_sender *s, const struct nak_head *head, int64_
 void nak_sender_gone(struct nak_sender *s, uint32_t member, int64_t now);
 /* A call waits until more messages are freed; or no longer. */
 void nak_sender_wait(struct nak_sender *s, bool waits, int64_t now);
+/* The address of a member has become known: a question is due, if anything is outstanding. */
+void nak_sender_ask_soon(struct nak_sender *s, int64_t now);
 /* When nak_sender_tick is due. */
 static inline int64_t nak_sender_due(const struct nak_sender *s) { return s->ask_at; }
 void nak_sender_tick(struct nak_sender *s, int64_t now);

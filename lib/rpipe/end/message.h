@@ -38,6 +38,7 @@ enum message_type {
     /* 75, 76: observe/record/trace_clock.h */
     MESSAGE_STARVED = 77, /* holding.c: the writer has waited for memory that the reader holds */
     MESSAGE_BOARD,        /* rpipe/board/board_message.c */
+    MESSAGE_CAST,         /* cast/mcast_message.c */
 };
 #define MESSAGE_TYPES_END 96 /* types are below it */
 
