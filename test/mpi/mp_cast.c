@@ -348,7 +348,7 @@ int main(int argc, char **argv)
 
     apart = mp_asked(argc, argv, "-apart");
     if (apart)
-        setenv("RPIPE_CONTROL", "tcp", 1);
+        setenv("RPIPE_CONTROL", "tcp", 1), setenv("RPIPE_INTERFACE", "lo", 1);
     mp_begin(argc, argv, 2);
     messages = (uint64_t)mp_number(argc, argv, 3000);
     alone(context++);

@@ -11,6 +11,8 @@ mpi_programs = \
 	test/mpi/mp_board \
 	test/mpi/mp_board_recovery \
 	test/mpi/mp_cast \
+	test/mpi/mp_mcast \
+	test/mpi/mp_mcast_recovery \
 	test/mpi/mp_bootstrap \
 	test/mpi/mp_coll \
 	test/mpi/mp_coll_recovery \
@@ -128,6 +130,12 @@ mpi_tests = \
 	test/mpi/mp_cast-2-apart.mpi \
 	test/mpi/mp_cast-4.mpi \
 	test/mpi/mp_cast-8.mpi \
+	test/mpi/mp_mcast-2+hosts.mpi \
+	test/mpi/mp_mcast-3-5+hosts.mpi \
+	test/mpi/mp_mcast-3-30+hosts.mpi \
+	test/mpi/mp_mcast-6-10+hosts.mpi \
+	test/mpi/mp_mcast_recovery-4+hosts.mpi \
+	test/mpi/mp_mcast_recovery-7+hosts.mpi \
 	test/mpi/mp_bootstrap-2.mpi \
 	test/mpi/mp_bootstrap-3.mpi \
 	test/mpi/mp_bootstrap-5.mpi \
@@ -267,6 +275,8 @@ test_mpi_mp_death_recovery_LDADD = $(public)
 test_mpi_mp_board_LDADD = $(public)
 test_mpi_mp_board_recovery_LDADD = $(public)
 test_mpi_mp_cast_LDADD = $(public)
+test_mpi_mp_mcast_LDADD = $(public)
+test_mpi_mp_mcast_recovery_LDADD = $(public)
 test_mpi_mp_coll_LDADD = $(public)
 test_mpi_mp_coll_recovery_LDADD = $(public)
 test_mpi_mp_coll_threads_LDADD = $(public)

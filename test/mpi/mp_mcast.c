@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Casts between hosts, while packets are lost and repeated. usage: mp_mcast [PERCENT], or -PERCENT, of the packets that arrive at each
+ * rank are lost, and half as many repeated. Run with +hosts, or on several hosts. Streams of every size, with each rank as the writer; a writer that computes while readers request what they lack;
+ * a reader that computes, while the writer has to end.
+ */
+#include "test/lib/mp_check.h"
+
+#include <rcast.h>
+
+static rcast_t cast_open(uint64_t context, int writer, uint32_t slots, uint64_t heap_bytes)
+{
+    rcast_config_t cfg = {
+        .context = context, .writer = writer, .slots = slots, .heap_bytes = heap_bytes};
+    rcast_t c = NULL;
+
+    CHECK_OK(NULL, rcast_open(&c, &cfg, NULL, mp_ranks));
+    return c;
+}
+
+static size_t size_of(uint64_t context, uint64_t number, size_t most)
+{
+    uint64_t state = number ^ context << 40, x = mp_draw(&state);
+
+    return x % 2 == 0 ? x / 2 % 64 : x / 2 % (most + 1);
+}
+
+static void write_one(rcast_t c, uint64_t context, uint64_t number, size_t most)
+{
+    const size_t bytes = size_of(context, number, most);
+    void *mem = NULL;
+
+    CHECK_OK(NULL, rcast_alloc(c, bytes, &mem, 0));
+    pattern_fill(mem, bytes, mp_key(0, 0, (uint32_t)context, number));
+    CHECK_OK(NULL, rcast_write(c, mem, bytes, 0));
+}
+
+static void read_one(rcast_t c, uint64_t context, uint64_t number, size_t most)
+{
+    const size_t bytes = size_of(context, number, most);
+    const void *mem = NULL;
+    size_t got = SIZE_MAX;
+
+    CHECK_OK(NULL, rcast_read(c, &mem, &got, 0));
+    REQUIRE(got == bytes, "message %llu has %zu bytes, not %zu", (unsigned long long)number, got,
+            bytes);
+    REQUIRE(pattern_same(mem, bytes, mp_key(0, 0, (uint32_t)context, number)),
+            "message %llu of %zu bytes is not what was sent", (unsigned long long)number, bytes);
+    CHECK_OK(NULL, rcast_free(c, mem));
+}
+
+static void read_end(rcast_t c)
+{
+    const void *mem;
+    size_t got;
+
+    CHECK_RC(R_EOF, NULL, rcast_read(c, &mem, &got, 0));
+    CHECK_OK(NULL, rcast_close(c));
+}
+
+static void stream(uint64_t context, int writer, uint32_t slots, uint64_t heap_bytes, size_t most,
+                   uint64_t messages)
+{
+    rcast_t c = cast_open(context, writer, slots, heap_bytes);
+
+    for (uint64_t i = 0; i < messages; i++)
+        if (mp_rank == writer)
+            write_one(c, context, i, most);
+        else
+            read_one(c, context, i, most);
+    if (mp_rank == writer)
+        CHECK_OK(NULL, rcast_close(c));
+    else
+        read_end(c);
+}
+
+/* The writer is in no call of the cast: its service thread sends again what readers lack. */
+static void writer_elsewhere(uint64_t context)
+{
+    rcast_t c = cast_open(context, 0, 128, 1 << 20);
+
+    for (uint64_t i = 0; i < 100; i++)
+        if (mp_rank == 0)
+            write_one(c, context, i, 4000);
+        else
+            read_one(c, context, i, 4000);
+    CHECK_OK(NULL, network_barrier());
+    if (mp_rank == 0)
+        CHECK_OK(NULL, rcast_close(c));
+    else
+        read_end(c);
+}
+
+/* Readers are in no call: their service threads receive, so that the writer can close. */
+static void readers_elsewhere(uint64_t context)
+{
+    rcast_t c = cast_open(context, 0, 128, 1 << 20);
+
+    for (uint64_t i = 0; i < 100 && mp_rank == 0; i++)
+        write_one(c, context, i, 4000);
+    if (mp_rank == 0)
+        CHECK_OK(NULL, rcast_close(c));
+    CHECK_OK(NULL, network_barrier());
+    for (uint64_t i = 0; i < 100 && mp_rank != 0; i++)
+        read_one(c, context, i, 4000);
+    if (mp_rank != 0)
+        read_end(c);
+}
+
+int main(int argc, char **argv)
+{
+    const long percent = argc > 1 ? labs(strtol(argv[1], NULL, 10)) : 0;
+    uint64_t context;
+    char lose[60];
+
+    snprintf(lose, sizeof(lose), "1:%ld:%ld", percent, percent / 2);
+    if (percent > 0)
+        setenv("RPIPE_CAST_LOSE", lose, 0);
+    mp_begin(argc, argv, 2);
+    context = rcontext("mp_mcast");
+    for (int writer = 0; writer < mp_ranks; writer++)
+        stream(context++, writer, 64, 1 << 16, 4000, 400);
+    stream(context++, 0, 2, 1 << 16, 8000, 200);
+    stream(context++, 1, 256, 1 << 22, 300000, 30);
+    stream(context++, 0, 0, 0, 48, 2000);
+    writer_elsewhere(context++);
+    readers_elsewhere(context++);
+    return mp_end();
+}
