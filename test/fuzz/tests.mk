@@ -5,6 +5,7 @@
 # Fuzzers: with libFuzzer by test/fuzz/run; here as programs that replay the corpus.
 check_PROGRAMS += \
 	test/fuzz/fuzz_am \
+	test/fuzz/fuzz_cast \
 	test/fuzz/fuzz_coll \
 	test/fuzz/fuzz_control \
 	test/fuzz/fuzz_heap \
@@ -16,6 +17,8 @@ check_PROGRAMS += \
 	test/fuzz/fuzz_wire
 test_fuzz_fuzz_am_SOURCES = test/fuzz/fuzz_am.c test/fuzz/input.h test/fuzz/driver.c
 test_fuzz_fuzz_am_LDADD = lib/libam.la lib/libutil.la $(public)
+test_fuzz_fuzz_cast_SOURCES = test/fuzz/fuzz_cast.c test/fuzz/input.h test/fuzz/driver.c
+test_fuzz_fuzz_cast_LDADD = lib/libnak.la lib/libutil.la
 test_fuzz_fuzz_coll_SOURCES = test/fuzz/fuzz_coll.c test/fuzz/input.h test/fuzz/driver.c
 test_fuzz_fuzz_control_SOURCES = test/fuzz/fuzz_control.c test/fuzz/input.h test/fuzz/driver.c test/fuzz/victim.h
 test_fuzz_fuzz_heap_SOURCES = test/fuzz/fuzz_heap.c test/fuzz/input.h test/fuzz/driver.c $(heap_model)

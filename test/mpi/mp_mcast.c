@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Casts between hosts, while packets are lost and repeated. usage: mp_mcast [PERCENT], or -PERCENT, of the packets that arrive at each
- * rank are lost, and half as many repeated. Run with +hosts, or on several hosts. Streams of every size, with each rank as the writer; a writer that computes while readers request what they lack;
+ * Casts between hosts, while packets are lost and repeated. usage: mp_mcast [PERCENT [MESSAGES]]; PERCENT, or -PERCENT, of the packets that arrive at each
+ * rank are lost, and half as many repeated; MESSAGES: of one longer stream. Run with +hosts, or on several hosts. Streams of every size, with each rank as the writer; a writer that computes while readers request what they lack;
  * a reader that computes, while the writer has to end.
  */
 #include "test/lib/mp_check.h"
@@ -120,6 +120,11 @@ int main(int argc, char **argv)
     context = rcontext("mp_mcast");
     for (int writer = 0; writer < mp_ranks; writer++)
         stream(context++, writer, 64, 1 << 16, 4000, 400);
+    if (argc > 2) { /* for test/hosts/namespaces, which interrupts it */
+        printf("streaming\n");
+        fflush(stdout);
+        stream(context++, 0, 64, 1 << 16, 4000, strtoull(argv[2], NULL, 10));
+    }
     stream(context++, 0, 2, 1 << 16, 8000, 200);
     stream(context++, 1, 256, 1 << 22, 300000, 30);
     stream(context++, 0, 0, 0, 48, 2000);
