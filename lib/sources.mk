@@ -366,10 +366,15 @@ cast_sources = \
 	lib/cast/cast_feature.h \
 	lib/cast/cast_host.c \
 	lib/cast/mcast.c \
-	lib/cast/mcast.h \
+	lib/cast/mcast_drive.c \
+	lib/cast/mcast_drive.h \
+	lib/cast/mcast_end.h \
 	lib/cast/mcast_message.c \
+	lib/cast/mcast_message.h \
 	lib/cast/mcast_reader.c \
+	lib/cast/mcast_reader.h \
 	lib/cast/mcast_writer.c \
+	lib/cast/mcast_writer.h \
 	lib/cast/medium.h \
 	lib/cast/medium_udp.c \
 	lib/cast/member.c \

@@ -1,108 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * mcast.c: the path to readers of other hosts: opening, closing, and who drives it; see mcast.h.
- *
- * Packets are received by the thread that calls, and by the service thread: when packets have arrived and no call has received any for
- * MCAST_DRIVEN_NS, and when something is due. So a writer that computes answers requests, and a reader that computes does not lose
- * packets.
- */
-#include "cast/mcast.h"
+/* mcast.c: the path to readers of other hosts: its operations, opening and closing; see mcast_end.h. */
+#include "cast/mcast_drive.h"
+#include "cast/mcast_message.h"
+#include "cast/mcast_reader.h"
+#include "cast/mcast_writer.h"
 
 #include "control/control.h"
-#include "rpipe/end/job_state.h"
 #include "util/clock.h"
 #include "util/failpoint.h"
-#include "util/settings.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
-#define MCAST_DRIVEN_NS (2 * NS_PER_MS)
-#define MCAST_BATCH (2 * NAK_WINDOW) /* packets that are received at a time */
-
-/* ---- losses for tests ---- */
-
-/* RPIPE_CAST_LOSE: seed:percent[:percent]; each end draws numbers of its own. */
-static int mcast_set_lose(struct mcast *p, struct error *err)
-{
-    const char *text = setting_text(SET_CAST_LOSE);
-    unsigned long long seed;
-    char end;
-    int n;
-
-    if (*text == '\0')
-        return 0;
-    n = sscanf(text, "%llu:%u:%u%c", &seed, &p->lose.drop, &p->lose.repeat, &end);
-    if (n < 2 || n > 3 || p->lose.drop > 99 || p->lose.repeat > 100)
-        return error_set(err, -EINVAL,
-                         "RPIPE_CAST_LOSE is \"%.40s\"; it must be seed:percent or "
-                         "seed:percent:percent",
-                         text);
-    p->lose.state = (uint64_t)(seed + 1) * UINT64_C(0x9e3779b97f4a7c15) + (unsigned)job_own_rank();
-    return 0;
-}
-
-static bool mcast_draw(struct mcast_lose *l, unsigned percent)
-{
-    if (percent == 0)
-        return false;
-    l->state ^= l->state << 13;
-    l->state ^= l->state >> 7;
-    l->state ^= l->state << 17;
-    return (l->state >> 20) % 100 < percent;
-}
-
-/* ---- driving ---- */
-
-static void mcast_packet(struct mcast *p, size_t bytes, const struct medium_address *from,
-                          bool by_group, int64_t now)
-{
-    struct nak_head head;
-
-    if (nak_decode(&head, p->packet, bytes, p->key) != 0)
-        return;
-    if (p->path.cast->writes)
-        mcast_writer_receive(p, &head, from, now);
-    else
-        mcast_reader_receive(p, &head, p->packet + sizeof(head), from, by_group, now);
-}
-
-static void mcast_receive_all(struct mcast *p, int64_t now)
-{
-    struct medium_address from;
-    bool by_group;
-    int n;
-
-    for (unsigned i = 0; i < MCAST_BATCH; i++) {
-        n = p->ops->receive(p->medium, p->packet, MEDIUM_PACKET_MOST, &from, &by_group);
-        if (n < 0)
-            return;
-        if (mcast_draw(&p->lose, p->lose.drop))
-            continue;
-        mcast_packet(p, (size_t)n, &from, by_group, now);
-        if (mcast_draw(&p->lose, p->lose.repeat))
-            mcast_packet(p, (size_t)n, &from, by_group, now);
-    }
-}
-
-static void mcast_advance(struct mcast *p, int64_t now)
-{
-    mcast_receive_all(p, now);
-    if (p->path.cast->writes)
-        mcast_writer_advance(p, now);
-    else if (p->attached)
-        nak_receiver_tick(&p->receiver, now);
-    mcast_set_timer(p, now);
-}
-
-void mcast_drive(struct mcast *p)
-{
-    p->driven_at = clock_now();
-    mcast_advance(p, p->driven_at);
-}
+static const struct cast_path_ops mcast_ops;
 
 static void mcast_progress(struct cast_path *path)
 {
@@ -113,66 +25,164 @@ static void mcast_progress(struct cast_path *path)
     pthread_mutex_unlock(&p->lock);
 }
 
-/* ---- the service thread ---- */
+/* ---- operations of the writer ---- */
 
-/* A call has received packets a moment ago: it will again, or what is due is done later. */
-static bool mcast_is_driven(const struct mcast *p, int64_t now)
+static void mcast_publish(struct cast_path *path, const struct cast_message *m)
 {
-    return p->driven_at != 0 && now - p->driven_at < MCAST_DRIVEN_NS;
-}
+    struct mcast *p = mcast_of(path);
+    int64_t now;
 
-static void mcast_serve(struct mcast *p, int64_t now)
-{
-    if (!mcast_is_driven(p, now))
-        mcast_advance(p, now);
-    else
+    pthread_mutex_lock(&p->lock);
+    p->queue[m->number & (p->slots - 1)] = *m;
+    p->published = m->number + 1;
+    RPIPE_FAILPOINT("rcast_write: before packets");
+    if (nak_sender_room(&p->sender) < NAK_WINDOW / 2) {
+        mcast_drive(p); /* reports may have come */
+    } else {
+        now = clock_now();
+        mcast_writer_send(p, now);
         mcast_set_timer(p, now);
-}
-
-static void mcast_ready(struct mcast *p, int which, void (*ready)(void *))
-{
-    int64_t now = clock_now(), delay;
-
-    pthread_mutex_lock(&p->lock);
-    mcast_serve(p, now);
-    delay = mcast_is_driven(p, now) ? MCAST_DRIVEN_NS / 1000 : 0;
-    (void)control_watch(p->ops->fd(p->medium, which), delay, ready, p);
+    }
+    RPIPE_FAILPOINT("rcast_write: packets sent");
     pthread_mutex_unlock(&p->lock);
 }
 
-static void mcast_ready_direct(void *arg) { mcast_ready(arg, 0, mcast_ready_direct); }
-static void mcast_ready_group(void *arg) { mcast_ready(arg, 1, mcast_ready_group); }
-
-static void mcast_timer(void *arg)
+/* Reports to the cast what has been noted about a reader. */
+static void mcast_report_reader(struct mcast *p, struct mcast_reader *r)
 {
-    struct mcast *p = arg;
+    struct rcast *c = p->path.cast;
+    const int state = control_peer_state(c->member[r->member].rank);
+
+    if (r->violation != NULL)
+        cast_member_left(c, r->member, CAST_LOST, -EPROTO, "%s", r->violation);
+    else if (r->closed)
+        cast_member_left(c, r->member, CAST_CLOSED, 0, "closed");
+    else if (state == -ECONNRESET)
+        cast_member_left(c, r->member, CAST_LOST, -ECONNRESET, "died");
+    else if (state != 0)
+        cast_member_left(c, r->member, CAST_CLOSED, 0, "left the job");
+    r->left = r->violation != NULL || r->closed || state != 0;
+}
+
+static uint64_t mcast_refresh(struct cast_path *path, uint64_t need)
+{
+    struct mcast *p = mcast_of(path);
+    uint64_t least = UINT64_MAX;
+    bool lives = false;
 
     pthread_mutex_lock(&p->lock);
-    p->timer_at = 0;
-    mcast_serve(p, clock_now());
+    mcast_drive(p);
+    for (uint32_t i = 0; i < p->readers; i++) {
+        const uint64_t freed = p->sender.member[i].freed;
+
+        if (!p->reader[i].left)
+            mcast_report_reader(p, &p->reader[i]);
+        if (p->reader[i].left)
+            continue;
+        if (!lives || (int64_t)(freed - least) < 0)
+            least = freed;
+        lives = true;
+    }
+    nak_sender_wait(&p->sender, lives && (int64_t)(least - need) < 0, clock_now());
+    mcast_set_timer(p, clock_now());
+    pthread_mutex_unlock(&p->lock);
+    return least;
+}
+
+static void mcast_position(struct cast_path *path, int member, uint64_t *read, uint64_t *freed)
+{
+    struct mcast *p = mcast_of(path);
+
+    *read = *freed = p->first;
+    pthread_mutex_lock(&p->lock);
+    for (uint32_t i = 0; i < p->readers; i++)
+        if (p->reader[i].member == member)
+            *read = *freed = p->sender.member[i].freed; /* what it has read is not reported */
     pthread_mutex_unlock(&p->lock);
 }
 
-int mcast_watch(struct mcast *p, int which)
+static void mcast_end(struct cast_path *path, uint64_t number)
 {
-    return control_watch(p->ops->fd(p->medium, which), 0,
-                         which == 0 ? mcast_ready_direct : mcast_ready_group, p);
+    struct mcast *p = mcast_of(path);
+
+    (void)number; /* that of the next message: all were published */
+    pthread_mutex_lock(&p->lock);
+    p->ending = true;
+    mcast_drive(p);
+    pthread_mutex_unlock(&p->lock);
+    RPIPE_FAILPOINT("rcast_close: END sent");
 }
 
-/* The service thread comes MCAST_DRIVEN_NS later than due, for a thread in a call may be first; so it is not woken for each packet. */
-void mcast_set_timer(struct mcast *p, int64_t now)
+static int mcast_drain(struct cast_path *path)
 {
-    int64_t due = p->path.cast->writes ? nak_sender_due(&p->sender)
-                  : p->attached        ? nak_receiver_due(&p->receiver)
-                                       : NAK_NEVER;
+    struct mcast *p = mcast_of(path);
+    int rc;
 
-    if (due == NAK_NEVER)
-        return;
-    due = (due > now ? due : now) + MCAST_DRIVEN_NS;
-    if (p->timer_at != 0 && p->timer_at <= due + MCAST_DRIVEN_NS)
-        return;
-    p->timer_at = due;
-    (void)control_watch(-1, (due - now) / 1000, mcast_timer, p);
+    pthread_mutex_lock(&p->lock);
+    mcast_drive(p);
+    rc = p->end_sent && nak_sender_done(&p->sender) ? 0 : R_PENDING;
+    for (uint32_t i = 0; rc != 0 && i < p->readers; i++)
+        if (!p->sender.member[i].gone && p->sender.member[i].got != p->sender.next)
+            path->cast->last_lost = p->reader[i].member;
+    pthread_mutex_unlock(&p->lock);
+    return rc;
+}
+
+/* ---- operations of a reader ---- */
+
+/* No message is there: has the writer left? `state` was loaded before packets were received. */
+static int mcast_check_writer(const struct mcast *p, int state, struct error *err)
+{
+    if (p->receiver.ended)
+        return R_EOF;
+    if (p->failure != NULL)
+        return error_set(err, -EPROTO, "%s", p->failure);
+    if (p->writer_closed)
+        return error_set(err, -ECONNRESET, "it has closed before all messages arrived here");
+    if (state == 0)
+        return R_PENDING;
+    return error_set(err, -ECONNRESET, "it has %s before all messages arrived here",
+                     state == -EPIPE ? "left the job" : "died");
+}
+
+static int mcast_poll(struct cast_path *path, struct cast_message *m, struct error *err)
+{
+    struct mcast *p = mcast_of(path);
+    const int state = control_peer_state(path->cast->member[path->cast->writer].rank);
+    int rc = 0;
+
+    pthread_mutex_lock(&p->lock);
+    if (!p->attached || m->number == p->receiver.complete)
+        mcast_drive(p);
+    if (!p->attached || m->number == p->receiver.complete) {
+        rc = mcast_check_writer(p, state, err);
+    } else {
+        const struct mcast_slot *slot = &p->slot[m->number & (p->slots - 1)];
+
+        m->mem = slot->mem;
+        m->bytes = slot->bytes;
+    }
+    pthread_mutex_unlock(&p->lock);
+    return rc;
+}
+
+static void mcast_release(struct cast_path *path, uint64_t number, uint64_t freed)
+{
+    struct mcast *p = mcast_of(path);
+    const uint64_t bytes = p->slot[number & (p->slots - 1)].bytes;
+    bool report;
+
+    pthread_mutex_lock(&p->lock);
+    p->freed_bytes += bytes;
+    report = freed != p->freed_reported && (freed - p->freed_reported >= p->slots / 4 ||
+                                            p->freed_bytes >= path->cast->heap_bytes / 4);
+    nak_receiver_freed(&p->receiver, freed, report);
+    if (report) {
+        p->freed_bytes = 0;
+        p->freed_reported = freed;
+    }
+    pthread_mutex_unlock(&p->lock);
+    RPIPE_FAILPOINT("rcast_free: reported, or not yet");
 }
 
 /* ---- opening, closing ---- */
@@ -205,7 +215,8 @@ static int mcast_choose(struct mcast *p, const struct rcast *c, struct error *er
 
 static int mcast_open(struct rcast *c, struct cast_path **path, struct error *err)
 {
-    struct mcast *p = aligned_alloc(CACHE_LINE, (sizeof(*p) + CACHE_LINE - 1) & ~(CACHE_LINE - 1ul));
+    struct mcast *p =
+        aligned_alloc(CACHE_LINE, (sizeof(*p) + CACHE_LINE - 1) & ~(CACHE_LINE - 1ul));
     int rc;
 
     if (p == NULL)
@@ -219,17 +230,14 @@ static int mcast_open(struct rcast *c, struct cast_path **path, struct error *er
     p->slots = c->slots;
     if ((rc = mcast_set_lose(p, err)) != 0 || (rc = mcast_choose(p, c, err)) != 0 ||
         (rc = c->writes ? mcast_writer_open(p, err) : mcast_reader_open(p, err)) != 0 ||
-        (rc = control_watch_reserve(mcast_timer, p)) != 0 ||
-        (rc = control_watch_reserve(mcast_ready_group, p)) != 0 ||
-        (rc = mcast_register(p, err)) != 0) {
-        control_unwatch(mcast_timer, p);
-        control_unwatch(mcast_ready_group, p);
+        (rc = mcast_watch_reserve(p)) != 0 || (rc = mcast_register(p, err)) != 0) {
+        mcast_unwatch(p);
         mcast_free(p);
         return rc;
     }
     RPIPE_FAILPOINT("rcast_open: before the announcement");
     pthread_mutex_lock(&p->lock);
-    (void)mcast_watch(p, 0);
+    mcast_watch(p, 0);
     pthread_mutex_unlock(&p->lock);
     mcast_announce(p);
     RPIPE_FAILPOINT("rcast_open: announced");
@@ -244,9 +252,7 @@ static void mcast_close(struct cast_path *path)
     mcast_announce_close(p);
     mcast_unregister(p);
     RPIPE_FAILPOINT("rcast_close: announced");
-    control_unwatch(mcast_ready_direct, p);
-    control_unwatch(mcast_ready_group, p);
-    control_unwatch(mcast_timer, p);
+    mcast_unwatch(p);
     mcast_free(p);
 }
 
@@ -257,7 +263,7 @@ static int mcast_words(struct cast_path *path, rboard_word_t *word, int most)
     return -1;
 }
 
-const struct cast_path_ops mcast_ops = {
+static const struct cast_path_ops mcast_ops = {
     .name = "udp",
     .open = mcast_open,
     .publish = mcast_publish,

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mcast_message.c: how the ends of the path between hosts find each other, see mcast.h and doc/multicast.md "Opening".
+ * mcast_message.c: how the ends of the path between hosts find each other, see mcast_message.h and doc/multicast.md "Opening".
  *
  * An end is named by the context, its ranks and its writer, and its number: how often this process has opened that name. So the k-th at the
  * writer belongs to the k-th at each reader. Nothing is kept for an end that is not open: it announces itself when it opens, and
  * what it announces requests an answer.
  */
 #include "cast/cast_feature.h"
-#include "cast/mcast.h"
+#include "cast/mcast_message.h"
+
+#include "cast/mcast_drive.h"
+#include "cast/mcast_reader.h"
+#include "cast/mcast_writer.h"
 
 #include "control/control.h"
 #include "rpipe/end/message.h"
-#include "util/failpoint.h"
+#include "util/clock.h"
 #include "util/hash.h"
 #include "util/log.h"
 
@@ -25,7 +29,7 @@ enum mcast_kind {
     MCAST_GONE       /* either: this end is closed */
 };
 
-#define MCAST_ANSWER 1u /* flags: an answer is requested */
+#define MCAST_ANSWER 1u          /* flags: an answer is requested */
 #define MCAST_BACKLOG (1u << 20) /* bytes that wait for a rank when one more answer is sent to it */
 
 struct mcast_message {
@@ -37,9 +41,9 @@ struct mcast_message {
     uint32_t slots;
     struct version_range versions; /* of the packets */
     uint64_t key;                  /* OFFER, and all below */
-    uint32_t payload;              /* bytes of the payload of each packet of a message but the last */
-    uint32_t member;               /* number of the reader in the protocol */
-    struct medium_address at;      /* of the sender */
+    uint32_t payload;         /* bytes of the payload of each packet of a message but the last */
+    uint32_t member;          /* number of the reader in the protocol */
+    struct medium_address at; /* of the sender */
     struct medium_address group;
 };
 static_assert(sizeof(struct mcast_message) == 112 && offsetof(struct mcast_message, key) == 56 &&
@@ -53,7 +57,7 @@ static _Atomic unsigned mcast_message_warned;
 
 /* ---- names ---- */
 
-static uint64_t message_hash_ranks(const struct rcast *c)
+static uint64_t mcast_hash_ranks(const struct rcast *c)
 {
     uint64_t hash = hash_bytes(HASH_BASIS, &c->writer, sizeof(c->writer));
 
@@ -62,7 +66,7 @@ static uint64_t message_hash_ranks(const struct rcast *c)
     return hash;
 }
 
-static struct mcast_name *message_find_name(uint64_t context, uint64_t ranks)
+static struct mcast_name *mcast_find_name(uint64_t context, uint64_t ranks)
 {
     struct link *at, *after;
 
@@ -75,7 +79,7 @@ static struct mcast_name *message_find_name(uint64_t context, uint64_t ranks)
     return NULL;
 }
 
-static struct mcast *message_find_end(const struct mcast_message *m)
+static struct mcast *mcast_find_end(const struct mcast_message *m)
 {
     struct link *at, *after;
 
@@ -93,9 +97,9 @@ int mcast_register(struct mcast *p, struct error *err)
     struct mcast_name *name;
     int rc = 0;
 
-    p->ranks = message_hash_ranks(p->path.cast);
+    p->ranks = mcast_hash_ranks(p->path.cast);
     pthread_mutex_lock(&mcast_lock);
-    name = message_find_name(p->context, p->ranks);
+    name = mcast_find_name(p->context, p->ranks);
     if (name == NULL && (name = calloc(1, sizeof(*name))) != NULL) {
         name->context = p->context;
         name->ranks = p->ranks;
@@ -120,75 +124,76 @@ void mcast_unregister(struct mcast *p)
 
 /* ---- sending ---- */
 
-static struct mcast_message message_of(const struct mcast *p, enum mcast_kind kind, bool answer)
+static struct mcast_message mcast_message_of(const struct mcast *p, enum mcast_kind kind,
+                                             bool answer)
 {
     struct mcast_message m = {.bytes = sizeof(m),
-                               .kind = (uint16_t)kind,
-                               .flags = answer ? MCAST_ANSWER : 0,
-                               .context = p->context,
-                               .ranks = p->ranks,
-                               .number = p->number,
-                               .first = p->first,
-                               .heap_bytes = p->path.cast->heap_bytes,
-                               .slots = p->slots,
-                               .versions = {NAK_VERSION, NAK_VERSION}};
+                              .kind = (uint16_t)kind,
+                              .flags = answer ? MCAST_ANSWER : 0,
+                              .context = p->context,
+                              .ranks = p->ranks,
+                              .number = p->number,
+                              .first = p->first,
+                              .heap_bytes = p->path.cast->heap_bytes,
+                              .slots = p->slots,
+                              .versions = {NAK_VERSION, NAK_VERSION}};
 
     m.at = p->ops->address(p->medium);
     return m;
 }
 
 /* A message that cannot be queued is dropped: its receiver is gone, or its waits end at their deadline. */
-static void message_post_to(int rank, const struct mcast_message *m)
+static void mcast_post_to(int rank, const struct mcast_message *m)
 {
     int rc = control_post(rank, MESSAGE_CAST, m, sizeof(*m), NULL, 0);
 
     if (rc == -ENOMEM)
-        log_few(&mcast_message_warned, "a message about a cast cannot be sent to rank %d: %s",
-                rank, strerror(-rc));
+        log_few(&mcast_message_warned, "a message about a cast cannot be sent to rank %d: %s", rank,
+                strerror(-rc));
 }
 
-static void message_offer(const struct mcast *p, uint32_t reader, bool answer)
+static void mcast_post_offer(const struct mcast *p, uint32_t reader, bool answer)
 {
-    struct mcast_message m = message_of(p, MCAST_OFFER, answer);
+    struct mcast_message m = mcast_message_of(p, MCAST_OFFER, answer);
 
     m.key = p->key;
     m.payload = p->payload;
     m.member = reader;
     m.group = p->group;
-    message_post_to(p->path.cast->member[p->reader[reader].member].rank, &m);
+    mcast_post_to(p->path.cast->member[p->reader[reader].member].rank, &m);
 }
 
-static void message_join(const struct mcast *p, bool answer)
+static void mcast_post_join(const struct mcast *p, bool answer)
 {
     const struct rcast *c = p->path.cast;
-    const struct mcast_message m = message_of(p, MCAST_JOIN, answer);
+    const struct mcast_message m = mcast_message_of(p, MCAST_JOIN, answer);
 
-    message_post_to(c->member[c->writer].rank, &m);
+    mcast_post_to(c->member[c->writer].rank, &m);
 }
 
 void mcast_announce(struct mcast *p)
 {
     if (!p->path.cast->writes)
-        message_join(p, true);
+        mcast_post_join(p, true);
     for (uint32_t i = 0; p->path.cast->writes && i < p->readers; i++)
-        message_offer(p, i, true);
+        mcast_post_offer(p, i, true);
 }
 
 void mcast_announce_close(struct mcast *p)
 {
     const struct rcast *c = p->path.cast;
-    const struct mcast_message m = message_of(p, MCAST_GONE, false);
+    const struct mcast_message m = mcast_message_of(p, MCAST_GONE, false);
 
     if (!c->writes)
-        message_post_to(c->member[c->writer].rank, &m);
+        mcast_post_to(c->member[c->writer].rank, &m);
     for (uint32_t i = 0; c->writes && i < p->readers; i++)
-        message_post_to(c->member[p->reader[i].member].rank, &m);
+        mcast_post_to(c->member[p->reader[i].member].rank, &m);
 }
 
 /* ---- receiving ---- */
 
 /* NULL: the other end has the same configuration, and a version in common. */
-static const char *message_differs(const struct mcast *p, const struct mcast_message *m)
+static const char *mcast_differs(const struct mcast *p, const struct mcast_message *m)
 {
     if (m->versions.oldest > NAK_VERSION || m->versions.newest < NAK_VERSION)
         return "it has no version of packets that this library has";
@@ -198,12 +203,12 @@ static const char *message_differs(const struct mcast *p, const struct mcast_mes
 }
 
 /* A rank that requests answers, and does not receive them, gets no more. */
-static bool message_wants_answer(int from, const struct mcast_message *m)
+static bool mcast_wants_answer(int from, const struct mcast_message *m)
 {
     return (m->flags & MCAST_ANSWER) != 0 && control_backlog(from) < MCAST_BACKLOG;
 }
 
-static void message_to_writer(struct mcast *p, int from, const struct mcast_message *m)
+static void mcast_to_writer(struct mcast *p, int from, const struct mcast_message *m)
 {
     uint32_t i = 0;
 
@@ -214,13 +219,14 @@ static void message_to_writer(struct mcast *p, int from, const struct mcast_mess
     if (m->kind == MCAST_GONE) {
         p->reader[i].closed = true;
     } else if (m->kind == MCAST_JOIN) {
-        mcast_writer_joined(p, i, &m->at, message_differs(p, m));
-        if (message_wants_answer(from, m))
-            message_offer(p, i, false);
+        mcast_writer_joined(p, i, &m->at, mcast_differs(p, m));
+        mcast_set_timer(p, clock_now());
+        if (mcast_wants_answer(from, m))
+            mcast_post_offer(p, i, false);
     }
 }
 
-static void message_to_reader(struct mcast *p, int from, const struct mcast_message *m)
+static void mcast_to_reader(struct mcast *p, int from, const struct mcast_message *m)
 {
     const struct rcast *c = p->path.cast;
     const struct mcast_offer offer = {m->key, m->at, m->group, m->payload, m->member};
@@ -230,44 +236,46 @@ static void message_to_reader(struct mcast *p, int from, const struct mcast_mess
     if (m->kind == MCAST_GONE) {
         p->writer_closed = true;
     } else if (m->kind == MCAST_OFFER) {
-        p->failure = p->failure == NULL ? message_differs(p, m) : p->failure;
-        if (m->payload < 16 || m->payload % 16 != 0 || m->payload > nak_payload(MEDIUM_PACKET_MOST) ||
-            m->member > UINT16_MAX)
+        p->failure = p->failure == NULL ? mcast_differs(p, m) : p->failure;
+        if (m->payload < 16 || m->payload % 16 != 0 ||
+            m->payload > nak_payload(MEDIUM_PACKET_MOST) || m->member > UINT16_MAX)
             p->failure = "its packets have a size that is not possible";
-        if (p->failure == NULL)
+        if (p->failure == NULL && !p->attached) {
             mcast_reader_attach(p, &offer);
-        if (message_wants_answer(from, m))
-            message_join(p, false);
+            mcast_watch(p, 1);
+        }
+        if (mcast_wants_answer(from, m))
+            mcast_post_join(p, false);
     }
 }
 
-static void message_dispatch_to(int from, const struct mcast_message *m)
+static void mcast_dispatch(int from, const struct mcast_message *m)
 {
     const struct mcast_name *name;
     struct mcast *p;
 
     pthread_mutex_lock(&mcast_lock);
-    p = message_find_end(m);
-    name = message_find_name(m->context, m->ranks);
+    p = mcast_find_end(m);
+    name = mcast_find_name(m->context, m->ranks);
     if (p != NULL) {
         pthread_mutex_lock(&p->lock);
         if (p->path.cast->writes)
-            message_to_writer(p, from, m);
+            mcast_to_writer(p, from, m);
         else
-            message_to_reader(p, from, m);
+            mcast_to_reader(p, from, m);
         pthread_mutex_unlock(&p->lock);
-    } else if (name != NULL && m->number <= name->opened && message_wants_answer(from, m)) {
+    } else if (name != NULL && m->number <= name->opened && mcast_wants_answer(from, m)) {
         struct mcast_message gone = *m;
 
         gone.kind = MCAST_GONE;
         gone.flags = 0;
-        message_post_to(from, &gone);
+        mcast_post_to(from, &gone);
     }
     pthread_mutex_unlock(&mcast_lock);
 }
 
-static void message_receive(int from, uint32_t type, const void *body, size_t bytes, const int *fds,
-                            int nfds)
+static void mcast_on_message(int from, uint32_t type, const void *body, size_t bytes,
+                             const int *fds, int nfds)
 {
     struct mcast_message m = {0};
 
@@ -279,11 +287,11 @@ static void message_receive(int from, uint32_t type, const void *body, size_t by
                 "rank %d: malformed message about a cast ignored (%zu bytes, expected %zu)", from,
                 bytes, sizeof(m));
     else
-        message_dispatch_to(from, &m);
+        mcast_dispatch(from, &m);
 }
 
 static const struct feature_message mcast_messages[] = {
-    {MESSAGE_CAST, {.of_none = message_receive}},
+    {MESSAGE_CAST, {.of_none = mcast_on_message}},
     {0},
 };
 const struct end_feature cast_feature = {.name = "cast", .messages = mcast_messages};

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mcast_reader.c: a reader's end of the path from another host, see mcast.h.
+ * mcast_reader.c: a reader's end of the path from another host, see mcast_end.h.
  *
  * `heap` is as large as the writer's, and a message is where it is there; one of at most CAST_INLINE bytes is in its slot. So memory is used
  * again only when this reader has freed what was there: the writer waits for that.
  */
-#include "cast/mcast.h"
+#include "cast/mcast_reader.h"
 
 #include "control/control.h"
-#include "util/clock.h"
-#include "util/failpoint.h"
 #include "util/log.h"
 #include "util/overcommit.h"
 
@@ -79,7 +77,7 @@ static void reader_data(struct mcast *p, const struct nak_head *head, const void
 }
 
 void mcast_reader_receive(struct mcast *p, const struct nak_head *head, const void *payload,
-                           const struct medium_address *from, bool by_group, int64_t now)
+                          const struct medium_address *from, bool by_group, int64_t now)
 {
     if (!p->attached || p->failure != NULL || memcmp(from, &p->root, sizeof(*from)) != 0)
         return;
@@ -131,65 +129,6 @@ void mcast_reader_attach(struct mcast *p, const struct mcast_offer *offer)
     p->freed_reported = p->first;
     if (offer->group.family == 0)
         return;
-    if (p->ops->join(p->medium, &offer->group, &err) == 0)
-        (void)mcast_watch(p, 1);
-    else
+    if (p->ops->join(p->medium, &offer->group, &err) != 0)
         log_warn("rcast: packets are sent to this rank alone, not by multicast: %s", err.text);
-}
-
-/* ---- operations of the path ---- */
-
-/* No message is there: has the writer left? `state` was loaded before packets were received. */
-static int reader_check_writer(const struct mcast *p, int state, struct error *err)
-{
-    if (p->receiver.ended)
-        return R_EOF;
-    if (p->failure != NULL)
-        return error_set(err, -EPROTO, "%s", p->failure);
-    if (p->writer_closed)
-        return error_set(err, -ECONNRESET, "it has closed before all messages arrived here");
-    if (state == 0)
-        return R_PENDING;
-    return error_set(err, -ECONNRESET, "it has %s before all messages arrived here",
-                     state == -EPIPE ? "left the job" : "died");
-}
-
-int mcast_poll(struct cast_path *path, struct cast_message *m, struct error *err)
-{
-    struct mcast *p = mcast_of(path);
-    const int state = control_peer_state(path->cast->member[path->cast->writer].rank);
-    int rc = 0;
-
-    pthread_mutex_lock(&p->lock);
-    if (!p->attached || m->number == p->receiver.complete)
-        mcast_drive(p);
-    if (!p->attached || m->number == p->receiver.complete) {
-        rc = reader_check_writer(p, state, err);
-    } else {
-        const struct mcast_slot *slot = &p->slot[m->number & (p->slots - 1)];
-
-        m->mem = slot->mem;
-        m->bytes = slot->bytes;
-    }
-    pthread_mutex_unlock(&p->lock);
-    return rc;
-}
-
-void mcast_release(struct cast_path *path, uint64_t number, uint64_t freed)
-{
-    struct mcast *p = mcast_of(path);
-    const uint64_t bytes = p->slot[number & (p->slots - 1)].bytes;
-    bool report;
-
-    pthread_mutex_lock(&p->lock);
-    p->freed_bytes += bytes;
-    report = freed != p->freed_reported && (freed - p->freed_reported >= p->slots / 4 ||
-                                            p->freed_bytes >= path->cast->heap_bytes / 4);
-    nak_receiver_freed(&p->receiver, freed, report);
-    if (report) {
-        p->freed_bytes = 0;
-        p->freed_reported = freed;
-    }
-    pthread_mutex_unlock(&p->lock);
-    RPIPE_FAILPOINT("rcast_free: reported, or not yet");
 }

@@ -13,7 +13,8 @@
 
 #include <stdbool.h>
 
-#define MEDIUM_PACKET_MOST 1472u /* bytes of a packet: what an Ethernet frame carries over UDP and IPv4 */
+#define MEDIUM_PACKET_MOST                                                                         \
+    1472u /* bytes of a packet: what an Ethernet frame carries over UDP and IPv4 */
 
 /* On the control network too. */
 struct medium_address {
@@ -40,8 +41,8 @@ struct medium_ops {
     /* From now on packets to the group arrive here too. 0, or -errno and a message. */
     int (*join)(struct medium *medium, const struct medium_address *group, struct error *err);
     /* A packet that cannot be sent is lost. */
-    void (*send)(struct medium *medium, const struct medium_address *to, const struct nak_head *head,
-                 const void *payload);
+    void (*send)(struct medium *medium, const struct medium_address *to,
+                 const struct nak_head *head, const void *payload);
     /* The next packet: its length, its sender, whether it was sent to the group; or -EAGAIN. */
     int (*receive)(struct medium *medium, void *packet, size_t room, struct medium_address *from,
                    bool *by_group);

@@ -24,8 +24,8 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#define UDP_BUFFER (1 << 20) /* of a socket, asked for; a window needs some 150 KiB */
-#define UDP_GROUPS 0xefc00000u  /* 239.192.0.0/14: of an organization (RFC 2365) */
+#define UDP_BUFFER (1 << 20)   /* of a socket, asked for; a window needs some 150 KiB */
+#define UDP_GROUPS 0xefc00000u /* 239.192.0.0/14: of an organization (RFC 2365) */
 #define UDP_GROUPS_MASK 0x3ffffu
 #define UDP_PORT_LEAST 49152u /* dynamic ports */
 
@@ -145,7 +145,8 @@ static size_t udp_find_mtu(const struct medium *m)
     if (getifaddrs(&list) != 0)
         return MEDIUM_PACKET_MOST;
     for (at = list; at != NULL; at = at->ifa_next) {
-        if (at->ifa_addr == NULL || at->ifa_addr->sa_family != (m->own.family == 4 ? AF_INET : AF_INET6))
+        if (at->ifa_addr == NULL ||
+            at->ifa_addr->sa_family != (m->own.family == 4 ? AF_INET : AF_INET6))
             continue;
         udp_from_system(&a, (const union udp_address *)(const void *)at->ifa_addr);
         if (memcmp(a.address, m->own.address, sizeof(a.address)) != 0)
@@ -216,10 +217,11 @@ static int udp_join(struct medium *m, const struct medium_address *group, struct
     rc = m->group_fd = udp_bind(&at, true);
     /* IP_MULTICAST_ALL: only what this socket has joined, not what any socket of the host has */
     if (rc >= 0)
-        rc = setsockopt(m->group_fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof(off)) == 0 &&
-                     setsockopt(m->group_fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &join, sizeof(join)) == 0
-                 ? 0
-                 : -errno;
+        rc =
+            setsockopt(m->group_fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof(off)) == 0 &&
+                    setsockopt(m->group_fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &join, sizeof(join)) == 0
+                ? 0
+                : -errno;
     if (rc == 0)
         return 0;
     if (m->group_fd >= 0)

@@ -41,8 +41,7 @@ static void from_root(void *arg, int to, const struct nak_head *h, const void *p
     if (h->bytes > 0)
         memcpy(packet + sizeof(*h), payload, h->bytes);
     REQUIRE(nak_decode(&head, packet, sizeof(*h) + h->bytes, KEY) == 0);
-    REQUIRE(h->kind == NAK_ASK ? h->number == p->s.next
-                               : p->s.next - h->number - 1 < NAK_WINDOW);
+    REQUIRE(h->kind == NAK_ASK ? h->number == p->s.next : p->s.next - h->number - 1 < NAK_WINDOW);
 }
 
 static void from_member(void *arg, int to, const struct nak_head *h, const void *payload)

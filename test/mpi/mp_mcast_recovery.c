@@ -43,10 +43,7 @@ static void write_one(rcast_t c, uint64_t number, int *deaths)
 }
 
 /* Half of the readers die, the last ones first, each at another message. */
-static int dies_at(int rank)
-{
-    return rank > mp_ranks / 2 ? 300 + 200 * (mp_ranks - rank) : -1;
-}
+static int dies_at(int rank) { return rank > mp_ranks / 2 ? 300 + 200 * (mp_ranks - rank) : -1; }
 
 static void readers_die(uint64_t context)
 {

@@ -22,9 +22,9 @@
 #define KEY UINT64_C(0x0123456789abcdef)
 #define PAYLOAD 64u
 #define MEMBERS_MOST 15
-#define SLOTS 128u /* messages in flight */
+#define SLOTS 128u        /* messages in flight */
 #define MESSAGE_MOST 256u /* bytes; the memory of message k is element k % SLOTS */
-#define DELAY 20000 /* ns, and up to so much more */
+#define DELAY 20000       /* ns, and up to so much more */
 
 static uint64_t seed = 1;
 
@@ -260,7 +260,8 @@ static void member_read(struct member *m)
     struct cast *c = m->cast;
 
     while (m->read != m->r.complete && net_draw(&c->net, m->reads)) {
-        const bool same = pattern_same(m->memory[m->read % SLOTS], size_of(m->read), seed ^ m->read);
+        const bool same =
+            pattern_same(m->memory[m->read % SLOTS], size_of(m->read), seed ^ m->read);
 
         if (!same)
             fail_msg("seed %llu: message %llu at member %d is not what was sent",
@@ -458,6 +459,36 @@ static void test_programs_that_read_late(void **state)
     }
 }
 
+/* All packets have arrived, and the report of what was freed since is lost: a root that waits for memory asks. */
+static void test_a_root_that_waits_asks(void **state)
+{
+    struct cast *c = cast_make(1, 0, 0, 0, 0, 5);
+    struct nak_receiver *r = &c->member[0].r;
+
+    (void)state;
+    cast_run(c);
+    assert_true(nak_sender_done(&c->s) && nak_sender_due(&c->s) == NAK_NEVER);
+    c->s.member[0].gone = false; /* it has not left */
+    c->s.member[0].freed = c->first;
+    nak_sender_wait(&c->s, true, c->net.now);
+    for (int i = 0; i < 3; i++) { /* again and again */
+        assert_true(nak_sender_due(&c->s) != NAK_NEVER);
+        c->net.now = nak_sender_due(&c->s);
+        nak_sender_tick(&c->s, c->net.now);
+    }
+    assert_int_equal(c->s.asks, 3);
+    nak_receiver_asked(r, &(struct nak_head){.number = c->s.next, .serial = 3}, true, c->net.now);
+    while (c->net.count > 0) {
+        const struct flight f = net_pop(&c->net);
+
+        deliver(c, &f);
+    }
+    assert_true(c->s.member[0].freed == c->first + 5);
+    nak_sender_wait(&c->s, false, c->net.now);
+    assert_true(nak_sender_due(&c->s) == NAK_NEVER);
+    cast_close(c);
+}
+
 /* Where the group does not pass, each member gets its packets directly. */
 static void test_without_a_group(void **state)
 {
@@ -485,7 +516,7 @@ static void test_few_packets_without_losses(void **state)
     cast_close(c);
 }
 
-/* ---- what cannot be true ---- */
+/* ---- violations ---- */
 
 static void test_wrong_reports(void **state)
 {
@@ -513,8 +544,13 @@ static void test_wrong_packets(void **state)
 {
     struct cast *c = cast_make(1, 0, 0, 0, 100, 10);
     struct nak_receiver *r = &c->member[0].r;
-    struct nak_head good = {.version = NAK_VERSION, .kind = NAK_DATA, .key = KEY, .number = 100,
-                            .message = c->first, .word = 70, .bytes = PAYLOAD},
+    struct nak_head good = {.version = NAK_VERSION,
+                            .kind = NAK_DATA,
+                            .key = KEY,
+                            .number = 100,
+                            .message = c->first,
+                            .word = 70,
+                            .bytes = PAYLOAD},
                     h = good;
 
     (void)state;
@@ -564,6 +600,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_few_packets_without_losses),
         cmocka_unit_test(test_every_message_arrives_once),
         cmocka_unit_test(test_programs_that_read_late),
+        cmocka_unit_test(test_a_root_that_waits_asks),
         cmocka_unit_test(test_without_a_group),
         cmocka_unit_test(test_numbers_wrap_around),
         cmocka_unit_test(test_the_dead_do_not_count),

@@ -105,7 +105,8 @@ static bool receiver_size_fits(const struct nak_receiver *r, const struct nak_he
 
     if (h->flags == NAK_END || h->word == 0)
         return h->bytes == 0 && h->serial == 0;
-    return from < h->word && h->bytes == (h->word - from < r->payload ? h->word - from : r->payload);
+    return from < h->word &&
+           h->bytes == (h->word - from < r->payload ? h->word - from : r->payload);
 }
 
 int nak_receiver_check(struct nak_receiver *r, const struct nak_head *head)

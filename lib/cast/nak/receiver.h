@@ -29,12 +29,13 @@ struct nak_receiver {
     uint16_t member;
     uint32_t payload; /* bytes of each packet of a message but the last */
     uint64_t got, top, have;
-    struct nak_part part[NAK_WINDOW]; /* of packet n: part[n % NAK_WINDOW], if it is in the window and received */
-    struct nak_part next;             /* what packet `got` has to be a part of */
-    uint64_t complete;                /* all messages below are here */
-    bool ended;                       /* no message from `complete` on will come */
-    uint64_t freed;                   /* all messages below have been freed */
-    uint64_t reported;                /* `got`, or so, when the last REPORT was sent */
+    struct nak_part part
+        [NAK_WINDOW]; /* of packet n: part[n % NAK_WINDOW], if it is in the window and received */
+    struct nak_part next; /* what packet `got` has to be a part of */
+    uint64_t complete;    /* all messages below are here */
+    bool ended;           /* no message from `complete` on will come */
+    uint64_t freed;       /* all messages below have been freed */
+    uint64_t reported;    /* `got`, or so, when the last REPORT was sent */
     bool by_group;
     int64_t nak_at, delay, nak_sent_at;
     int64_t repair; /* time from a NAK to a packet, the least of late; 0: not measured */
@@ -58,7 +59,7 @@ int nak_receiver_stored(struct nak_receiver *r, const struct nak_head *head, boo
 /* An ASK that nak_decode has accepted. */
 void nak_receiver_asked(struct nak_receiver *r, const struct nak_head *head, bool by_group,
                         int64_t now);
-/* The program has freed all messages below `freed`; with `report` the root is to know now. */
+/* The program has freed all messages below `freed`; with `report` that is reported now. */
 void nak_receiver_freed(struct nak_receiver *r, uint64_t freed, bool report);
 /* When nak_receiver_tick is due. */
 static inline int64_t nak_receiver_due(const struct nak_receiver *r) { return r->nak_at; }

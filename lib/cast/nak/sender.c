@@ -148,7 +148,8 @@ int nak_sender_receive(struct nak_sender *s, const struct nak_head *head, int64_
     sender_measure(s, head, now);
     if ((head->flags & NAK_BY_GROUP) != 0)
         m->by_group = true;
-    if (head->message - m->freed < UINT64_MAX / 2) /* the caller compares it with what it has sent */
+    if (head->message - m->freed <
+        UINT64_MAX / 2) /* the caller compares it with what it has sent */
         m->freed = head->message;
     if (head->number - m->got > s->next - m->got) {
         s->stale++;

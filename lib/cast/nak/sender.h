@@ -40,7 +40,7 @@ struct nak_sender {
     bool waits; /* a call waits for a member to free messages */
     uint32_t serial;
     int64_t ask_at, ask_delay, asked_at;
-    int64_t rtt;                        /* from a question to its answer, the least of late; 0: not measured */
+    int64_t rtt; /* from a question to its answer, the least of late; 0: not measured */
     uint64_t again, asks, stale, wrong; /* counters: sent again, questions, reports dropped */
 };
 
@@ -57,7 +57,7 @@ static inline uint32_t nak_sender_room(const struct nak_sender *s)
 /* Every member has all that was sent. */
 static inline bool nak_sender_done(const struct nak_sender *s) { return s->low == s->next; }
 
-/* Sends the next packet; there is room. Of `head` flags, bytes, serial, word, message and offset count. */
+/* Sends the next packet; nak_sender_room is not 0. Of `head` flags, bytes, serial, word, message and offset count. */
 void nak_sender_send(struct nak_sender *s, const struct nak_head *head, const void *payload,
                      int64_t now);
 /* A REPORT that nak_decode has accepted. 0; -ESTALE: an older one than is known; -EPROTO: it cannot be true. */

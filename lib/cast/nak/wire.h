@@ -28,11 +28,13 @@ struct nak_head {
     uint8_t kind; /* enum nak_kind */
     uint8_t flags;
     uint8_t zero;
-    uint64_t key;     /* of the cast */
-    uint64_t number;  /* DATA: of this packet. ASK: that of the next one. REPORT: the first that the member lacks */
-    uint16_t member;  /* REPORT: number of the member that sends it */
-    uint16_t bytes;   /* DATA: of payload */
-    uint32_t serial;  /* DATA: index within its message. ASK: of this question. REPORT: of the question that it answers, or 0 */
+    uint64_t key; /* of the cast */
+    uint64_t
+        number; /* DATA: of this packet. ASK: that of the next one. REPORT: the first that the member lacks */
+    uint16_t member; /* REPORT: number of the member that sends it */
+    uint16_t bytes;  /* DATA: of payload */
+    uint32_t
+        serial; /* DATA: index within its message. ASK: of this question. REPORT: of the question that it answers, or 0 */
     uint64_t word;    /* DATA: bytes of the message. REPORT: bit i: packet number + i is missing */
     uint64_t message; /* DATA: number of the message. REPORT: all below are freed */
     uint64_t offset;  /* DATA: of the message in the heap */

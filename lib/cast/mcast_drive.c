@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mcast_drive.c: packets are received, and what is due is done; see mcast_drive.h.
+ *
+ * By the thread that calls, and by the service thread: when packets have arrived and no call has received any for
+ * MCAST_DRIVEN_NS, and when something is due. So a writer that computes answers requests, and a reader that computes does not lose
+ * packets.
+ */
+#include "cast/mcast_drive.h"
+
+#include "cast/mcast_reader.h"
+#include "cast/mcast_writer.h"
+
+#include "control/control.h"
+#include "rpipe/end/job_state.h"
+#include "util/clock.h"
+#include "util/settings.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#define MCAST_DRIVEN_NS (2 * NS_PER_MS)
+#define MCAST_BATCH (2 * NAK_WINDOW) /* packets that are received at a time */
+
+/* ---- losses for tests ---- */
+
+/* RPIPE_CAST_LOSE: seed:percent[:percent]; each end draws numbers of its own. */
+int mcast_set_lose(struct mcast *p, struct error *err)
+{
+    const char *text = setting_text(SET_CAST_LOSE);
+    unsigned long long seed;
+    char end;
+    int n;
+
+    if (*text == '\0')
+        return 0;
+    n = sscanf(text, "%llu:%u:%u%c", &seed, &p->lose.drop, &p->lose.repeat, &end);
+    if (n < 2 || n > 3 || p->lose.drop > 99 || p->lose.repeat > 100)
+        return error_set(err, -EINVAL,
+                         "RPIPE_CAST_LOSE is \"%.40s\"; it must be seed:percent or "
+                         "seed:percent:percent",
+                         text);
+    p->lose.state = (uint64_t)(seed + 1) * UINT64_C(0x9e3779b97f4a7c15) + (unsigned)job_own_rank();
+    return 0;
+}
+
+static bool mcast_draw(struct mcast_lose *l, unsigned percent)
+{
+    if (percent == 0)
+        return false;
+    l->state ^= l->state << 13;
+    l->state ^= l->state >> 7;
+    l->state ^= l->state << 17;
+    return (l->state >> 20) % 100 < percent;
+}
+
+/* ---- driving ---- */
+
+static void mcast_packet(struct mcast *p, size_t bytes, const struct medium_address *from,
+                         bool by_group, int64_t now)
+{
+    struct nak_head head;
+
+    if (nak_decode(&head, p->packet, bytes, p->key) != 0)
+        return;
+    if (p->path.cast->writes)
+        mcast_writer_receive(p, &head, from, now);
+    else
+        mcast_reader_receive(p, &head, p->packet + sizeof(head), from, by_group, now);
+}
+
+static void mcast_receive_all(struct mcast *p, int64_t now)
+{
+    struct medium_address from;
+    bool by_group;
+    int n;
+
+    for (unsigned i = 0; i < MCAST_BATCH; i++) {
+        n = p->ops->receive(p->medium, p->packet, MEDIUM_PACKET_MOST, &from, &by_group);
+        if (n < 0)
+            return;
+        if (mcast_draw(&p->lose, p->lose.drop))
+            continue;
+        mcast_packet(p, (size_t)n, &from, by_group, now);
+        if (mcast_draw(&p->lose, p->lose.repeat))
+            mcast_packet(p, (size_t)n, &from, by_group, now);
+    }
+}
+
+static void mcast_advance(struct mcast *p, int64_t now)
+{
+    mcast_receive_all(p, now);
+    if (p->path.cast->writes)
+        mcast_writer_advance(p, now);
+    else if (p->attached)
+        nak_receiver_tick(&p->receiver, now);
+    mcast_set_timer(p, now);
+}
+
+void mcast_drive(struct mcast *p)
+{
+    p->driven_at = clock_now();
+    mcast_advance(p, p->driven_at);
+}
+
+/* ---- the service thread ---- */
+
+/* A call has received packets a moment ago: it will again, or what is due is done later. */
+static bool mcast_is_driven(const struct mcast *p, int64_t now)
+{
+    return p->driven_at != 0 && now - p->driven_at < MCAST_DRIVEN_NS;
+}
+
+static void mcast_serve(struct mcast *p, int64_t now)
+{
+    if (!mcast_is_driven(p, now))
+        mcast_advance(p, now);
+    else
+        mcast_set_timer(p, now);
+}
+
+static void mcast_ready(struct mcast *p, int which, void (*ready)(void *))
+{
+    int64_t now = clock_now(), delay;
+
+    pthread_mutex_lock(&p->lock);
+    mcast_serve(p, now);
+    delay = mcast_is_driven(p, now) ? MCAST_DRIVEN_NS / 1000 : 0;
+    (void)control_watch(p->ops->fd(p->medium, which), delay, ready, p);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void mcast_ready_direct(void *arg) { mcast_ready(arg, 0, mcast_ready_direct); }
+static void mcast_ready_group(void *arg) { mcast_ready(arg, 1, mcast_ready_group); }
+
+static void mcast_timer(void *arg)
+{
+    struct mcast *p = arg;
+
+    pthread_mutex_lock(&p->lock);
+    p->timer_at = 0;
+    mcast_serve(p, clock_now());
+    pthread_mutex_unlock(&p->lock);
+}
+
+void mcast_watch(struct mcast *p, int which)
+{
+    if (p->ops->fd(p->medium, which) < 0)
+        return;
+    (void)control_watch(p->ops->fd(p->medium, which), 0,
+                        which == 0 ? mcast_ready_direct : mcast_ready_group, p);
+}
+
+int mcast_watch_reserve(struct mcast *p)
+{
+    int rc = control_watch_reserve(mcast_ready_direct, p);
+
+    if (rc == 0)
+        rc = control_watch_reserve(mcast_ready_group, p);
+    return rc == 0 ? control_watch_reserve(mcast_timer, p) : rc;
+}
+
+void mcast_unwatch(struct mcast *p)
+{
+    control_unwatch(mcast_ready_direct, p);
+    control_unwatch(mcast_ready_group, p);
+    control_unwatch(mcast_timer, p);
+}
+
+/* The service thread comes MCAST_DRIVEN_NS later than due, for a thread in a call may be first; so it is not woken for each packet. */
+void mcast_set_timer(struct mcast *p, int64_t now)
+{
+    int64_t due = p->path.cast->writes ? nak_sender_due(&p->sender)
+                  : p->attached        ? nak_receiver_due(&p->receiver)
+                                       : NAK_NEVER;
+
+    if (due == NAK_NEVER)
+        return;
+    due = (due > now ? due : now) + MCAST_DRIVEN_NS;
+    if (p->timer_at != 0 && p->timer_at <= due + MCAST_DRIVEN_NS)
+        return;
+    p->timer_at = due;
+    (void)control_watch(-1, (due - now) / 1000, mcast_timer, p);
+}
