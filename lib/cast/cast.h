@@ -3,7 +3,7 @@
  * cast.h: a cast, as one member has it, and the interface of the paths by which messages reach readers (doc/casts.md).
  *
  * One member of a cast writes, all others read every message, in order. Messages have numbers, from job_first() on, the same at all members. A reader is
- * served by one path: by that of its host, if the writer is there (cast_host.c), else by a remote one (cast_remote.c). The writer
+ * served by one path: by that of its host, if the writer is there (cast_host.c), else by a remote one (mcast.c). The writer
  * has a path for each kind of readers that there are; a reader has one.
  *
  *   ring.h       what is in the memory of the writer: head, slots, heap; and in the line of a reader

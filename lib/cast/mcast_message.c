@@ -197,6 +197,8 @@ static const char *mcast_differs(const struct mcast *p, const struct mcast_messa
 {
     if (m->versions.oldest > NAK_VERSION || m->versions.newest < NAK_VERSION)
         return "it has no version of packets that this library has";
+    if (m->at.family != p->ops->address(p->medium).family)
+        return "its address is of another family, IPv4 or IPv6; see RPIPE_INTERFACE";
     if (m->heap_bytes != p->path.cast->heap_bytes || m->slots != p->slots || m->first != p->first)
         return "it has other heap_bytes, slots, or RPIPE_FIRST; all members must agree";
     return NULL;

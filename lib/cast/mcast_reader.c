@@ -9,7 +9,6 @@
 
 #include "control/control.h"
 #include "util/log.h"
-#include "util/overcommit.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -22,6 +22,8 @@ struct nak_out {
 #define NAK_NEVER INT64_MAX
 
 /* Times in ns. */
+#define NAK_AGAIN_LEAST                                                                            \
+    INT64_C(20000) /* no packet is sent to the same member again earlier, or within a round trip */
 #define NAK_ASK_LEAST INT64_C(300000)    /* the root asks so long after the last progress, */
 #define NAK_REPAIR_LEAST INT64_C(200000) /* a member repeats a NAK so long after it, */
 #define NAK_DELAY_MOST INT64_C(64000000) /* or up to this, as repetitions have no effect */

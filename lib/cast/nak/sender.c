@@ -120,7 +120,7 @@ void nak_sender_send(struct nak_sender *s, const struct nak_head *head, const vo
 static void sender_send_again(struct nak_sender *s, uint64_t number, int member, int64_t now)
 {
     struct nak_retained *p = sender_packet(s, number);
-    const bool recent = now - p->sent_at < s->rtt;
+    const bool recent = now - p->sent_at < (s->rtt > NAK_AGAIN_LEAST ? s->rtt : NAK_AGAIN_LEAST);
 
     if (recent && (p->to == NAK_GROUP || p->to == member))
         return; /* the two have crossed */
