@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Casts between hosts, while packets are lost and repeated. usage: mp_mcast [PERCENT [MESSAGES]]; PERCENT, or -PERCENT, of the packets that arrive at each
- * rank are lost, and half as many repeated; MESSAGES: of one longer stream. Run with +hosts, or on several hosts. Streams of every size, with each rank as the writer; a writer that computes while readers request what they lack;
+ * rank are lost, and half as many repeated; MESSAGES: of one longer stream. -direct: by IPv6, where there are no
+ * groups, so that each reader is sent its packets directly, and 5 % are lost. Run with +hosts, or on several hosts. Streams of every size, with each rank as the writer; a writer that computes while readers request what they lack;
  * a reader that computes, while the writer has to end.
  */
 #include "test/lib/mp_check.h"
@@ -109,13 +110,16 @@ static void readers_elsewhere(uint64_t context)
 
 int main(int argc, char **argv)
 {
-    const long percent = argc > 1 ? labs(strtol(argv[1], NULL, 10)) : 0;
+    const bool direct = mp_asked(argc, argv, "-direct");
+    const long percent = direct ? 5 : argc > 1 ? labs(strtol(argv[1], NULL, 10)) : 0;
     uint64_t context;
     char lose[60];
 
     snprintf(lose, sizeof(lose), "1:%ld:%ld", percent, percent / 2);
     if (percent > 0)
         setenv("RPIPE_CAST_LOSE", lose, 0);
+    if (direct)
+        setenv("RPIPE_INTERFACE", "::1", 1);
     mp_begin(argc, argv, 2);
     context = rcontext("mp_mcast");
     for (int writer = 0; writer < mp_ranks; writer++)

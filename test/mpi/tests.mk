@@ -132,6 +132,7 @@ mpi_tests = \
 	test/mpi/mp_cast-8.mpi \
 	test/mpi/mp_mcast-2+hosts.mpi \
 	test/mpi/mp_mcast-3-5+hosts.mpi \
+	test/mpi/mp_mcast-3-direct+hosts.mpi \
 	test/mpi/mp_mcast-3-30+hosts.mpi \
 	test/mpi/mp_mcast-6-10+hosts.mpi \
 	test/mpi/mp_mcast_recovery-4+hosts.mpi \
