@@ -47,7 +47,7 @@ check_LTLIBRARIES += lib/libsteps.la
 lib_libsteps_la_SOURCES = $(lib_librpipe_la_SOURCES) $(lib_libsync_la_SOURCES) $(lib_libcontrol_la_SOURCES) \
 	$(lib_libbootstrap_la_SOURCES) $(lib_libcollengine_la_SOURCES)
 lib_libsteps_la_CPPFLAGS = $(AM_CPPFLAGS) $(long_names) -DRPIPE_FAILPOINTS
-with_steps = lib/libsteps.la lib/libcoll.la lib/libbtl.la lib/liballoc.la lib/libutil.la
+with_steps = lib/libsteps.la lib/libcoll.la lib/libnak.la lib/libbtl.la lib/liballoc.la lib/libutil.la
 # and a copy of the backend of networks, which programs load that have the steps
 if HAVE_FABRIC
 check_LTLIBRARIES += test/faults/btl_ofi.la
