@@ -15,4 +15,4 @@ EXTRA_test_mixed_mixed_DEPENDENCIES = test/mixed/mixed_old test/mixed/mixed_new
 test_mixed_mixed_old_SOURCES = test/mixed/mixed_rank.c
 test_mixed_mixed_old_LDADD = $(layers)
 test_mixed_mixed_new_SOURCES = test/mixed/mixed_rank.c
-test_mixed_mixed_new_LDADD = lib/libnewer.la lib/libbtl.la lib/libsync.la lib/liballoc.la lib/libutil.la
+test_mixed_mixed_new_LDADD = lib/libnewer.la lib/libnak.la lib/libbtl.la lib/libsync.la lib/liballoc.la lib/libutil.la
