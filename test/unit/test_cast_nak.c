@@ -114,7 +114,7 @@ struct member {
     int64_t kill_at;
     unsigned reads; /* percent of the rounds in which its program reads */
     uint64_t read;  /* next message */
-    unsigned char memory[SLOTS][MESSAGE_MOST];
+    _Alignas(16) unsigned char memory[SLOTS][MESSAGE_MOST];
 };
 
 struct cast {
@@ -125,7 +125,7 @@ struct cast {
     uint64_t first, next, messages; /* numbers of messages: next to be written, how many */
     uint32_t index;                 /* next packet of message `next` */
     bool ended;
-    unsigned char memory[SLOTS][MESSAGE_MOST];
+    _Alignas(16) unsigned char memory[SLOTS][MESSAGE_MOST];
 };
 
 static uint64_t size_of(uint64_t message)
