@@ -15,8 +15,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define WRITER_AHEAD 8 /* slots */
-
 /* ---- the floor ---- */
 
 static void writer_reclaim(struct rcast *c)
@@ -238,8 +236,6 @@ static inline void writer_publish(struct rcast *c, raddr_t d, const void *mem, s
         c->path[i]->ops->publish(c->path[i], &m);
     }
     c->next++;
-    /* after the message is out: the readers still have the line, from the lap before */
-    cpu_prefetch_write(&c->slot[(c->next + WRITER_AHEAD) & (c->slots - 1)]);
 }
 
 static int writer_await(struct rcast *c, const void *mem, size_t bytes, int flags)
