@@ -329,7 +329,7 @@ static void test_regions_and_allocator(void **state)
 
     (void)state;
     pair_open(&p, RPIPE_PUT, 4096);
-    FAILS("rregion_open", (rch_t)NULL, rregion_open(&region, NULL, NULL, 8));
+    FAILS("rregion_open", (rch_t)NULL, rregion_open(&region, NULL, NULL, 0));
     CHECK_OK(p.w, rregion_open(&region, p.w, range, sizeof(range)));
     FAILS_WITH("rwrite_from", p.w, rwrite_from(p.w, region, 4000, 200, 0, NULL, 0), "4000");
     pair_close(&p);
