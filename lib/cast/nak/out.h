@@ -26,13 +26,18 @@ struct nak_out {
     INT64_C(20000) /* no packet is sent to the same member again earlier, or within a round trip */
 #define NAK_ASK_LEAST INT64_C(300000)    /* the root asks so long after the last progress, */
 #define NAK_REPAIR_LEAST INT64_C(200000) /* a member repeats a NAK so long after it, */
+#define NAK_TRIP_MOST INT64_C(2000000)   /* what counts as a round trip */
 #define NAK_DELAY_MOST INT64_C(64000000) /* or up to this, as repetitions have no effect */
 
-/* The least of late times: a shorter one counts at once, longer ones by an eighth of it each. 0: none yet. */
+/*
+ * The least of late times: a shorter one counts at once, longer ones by an eighth of it each. 0: none yet. At most NAK_TRIP_MOST: packets
+ * pass no router, and what takes longer is a process without a processor, or a network that was interrupted; a root that took that
+ * for its round trip would ignore requests for as long.
+ */
 static inline int64_t nak_least_time(int64_t least, int64_t took)
 {
-    if (took > NAK_DELAY_MOST)
-        took = NAK_DELAY_MOST;
+    if (took > NAK_TRIP_MOST)
+        took = NAK_TRIP_MOST;
     if (least == 0 || took < least)
         return took > 0 ? took : 1;
     return least + least / 8 < took ? least + least / 8 + 1 : took;
