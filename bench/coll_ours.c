@@ -93,8 +93,8 @@ int main(int argc, char **argv)
                                              .run = ours_run,
                                              .most = ours_most,
                                              .abort = ours_abort,
-                                              .start = ours_start,
-                                              .finish = ours_finish};
+                                             .start = ours_start,
+                                             .finish = ours_finish};
     rcoll_team_config_t cfg = {.flags = 0};
     int rank, ranks, status;
 

@@ -25,7 +25,7 @@ static const struct {
     {"RPIPE_STATS", ""},         {"RPIPE_TRACE", ""},        {"RPIPE_TRACE_EVENTS", "65536"},
     {"RCOLL_HEAP", "1048576"},   {"RCOLL_ALGORITHM", ""},    {"RCOLL_MODEL", ""},
     {"RCOLL_EXPLAIN", "0"},      {"RPIPE_EAGER", "16384"},   {"RPIPE_ATOMICS", "auto"},
-    {"RPIPE_FIRST", "0"},        {"RPIPE_CROSS", "1"},
+    {"RPIPE_FIRST", "0"},        {"RPIPE_CROSS", "1"},       {"RPIPE_CAST_LOSE", ""},
 };
 #define DOCUMENTED (sizeof(documented) / sizeof(*documented))
 
