@@ -206,6 +206,7 @@ static void lines_are_what_fill_and_read_leave(void **state)
         changed = p;
         assert_int_equal(model_what_if(&changed, "lines=0", why, sizeof(why)), 0);
         assert_true(before - total(model_latency(&changed, i)) - (over - fill - read) < 1e-9);
+        assert_true(before - total(model_latency(&changed, i)) - (over - fill - read) > -1e-9);
         changed = p;
         assert_int_equal(model_what_if(&changed, "fill=0.5", why, sizeof(why)), 0);
         assert_true(before - total(model_latency(&changed, i)) - fill / 2 < 1e-9);
