@@ -15,7 +15,7 @@ static struct model_sum plot_sum(const struct model_parts *p, int size, bool lat
     return latency ? model_latency(p, size) : model_injection(p, size);
 }
 
-/* One bar, in parts from the left, with a key. */
+/* One bar, its components from left to right, with a key. */
 static void plot_bar(FILE *script, const struct model_parts *p, int size, bool latency)
 {
     const struct model_sum s = plot_sum(p, size, latency);
