@@ -35,7 +35,6 @@ static void mcast_publish(struct cast_path *path, const struct cast_message *m)
     pthread_mutex_lock(&p->lock);
     p->queue[m->number & (p->slots - 1)] = *m;
     p->published = m->number + 1;
-    RPIPE_FAILPOINT("rcast_write: before packets");
     if (nak_sender_room(&p->sender) < NAK_WINDOW / 2) {
         mcast_drive(p); /* reports may have come */
     } else {
@@ -43,7 +42,6 @@ static void mcast_publish(struct cast_path *path, const struct cast_message *m)
         mcast_writer_send(p, now);
         mcast_set_timer(p, now);
     }
-    RPIPE_FAILPOINT("rcast_write: packets sent");
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -110,7 +108,6 @@ static void mcast_end(struct cast_path *path, uint64_t number)
     p->ending = true;
     mcast_drive(p);
     pthread_mutex_unlock(&p->lock);
-    RPIPE_FAILPOINT("rcast_close: END sent");
 }
 
 static int mcast_drain(struct cast_path *path)
@@ -182,7 +179,6 @@ static void mcast_release(struct cast_path *path, uint64_t number, uint64_t free
         p->freed_reported = freed;
     }
     pthread_mutex_unlock(&p->lock);
-    RPIPE_FAILPOINT("rcast_free: reported, or not yet");
 }
 
 /* ---- opening, closing ---- */
@@ -235,12 +231,10 @@ static int mcast_open(struct rcast *c, struct cast_path **path, struct error *er
         mcast_free(p);
         return rc;
     }
-    RPIPE_FAILPOINT("rcast_open: before the announcement");
     pthread_mutex_lock(&p->lock);
     mcast_watch(p, 0);
     pthread_mutex_unlock(&p->lock);
     mcast_announce(p);
-    RPIPE_FAILPOINT("rcast_open: announced");
     *path = &p->path;
     return 0;
 }
@@ -251,7 +245,6 @@ static void mcast_close(struct cast_path *path)
 
     mcast_announce_close(p);
     mcast_unregister(p);
-    RPIPE_FAILPOINT("rcast_close: announced");
     mcast_unwatch(p);
     mcast_free(p);
 }
