@@ -24,15 +24,15 @@ void push_judge(struct ring_control *control, struct push_waits *waits, uint64_t
 /* The writer, after the flag. */
 void push_lines(const char *payload, size_t bytes);
 
-/* The reader has polled `polls` times for the message that it reads next. */
-static inline void push_count(struct rch *ch, uint32_t polls)
+/* The reader begins to wait, and has time: the wait before this one is judged. */
+static inline void push_wait(struct rch *ch)
 {
-    struct push_waits *waits = &ch->r.waits;
-
-    if (waits->number != ch->r.nread)
-        push_judge(&ch->ring->control, waits, ch->r.nread);
-    waits->polls += polls;
+    if (ch->r.waits.number != ch->r.nread)
+        push_judge(&ch->ring->control, &ch->r.waits, ch->r.nread);
 }
+
+/* It has polled so often; a message that is there must not wait for more than this. */
+static inline void push_count(struct rch *ch, uint32_t polls) { ch->r.waits.polls += polls; }
 
 static FORCE_INLINE bool push_is_due(const struct rch *ch, const struct rdesc *d)
 {

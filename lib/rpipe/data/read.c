@@ -211,6 +211,7 @@ static NOINLINE int read_nothing(struct rch *ch, raddr_t *d, size_t *size, bool 
         wait ? (uint32_t)atomic_load_explicit(&wait_first_polls, memory_order_relaxed) : 0;
     uint32_t polled = 0;
 
+    push_wait(ch);
     if (!wait && LIKELY(read_nothing_yet(ch))) {
         push_count(ch, 1);
         ch->stalls_ring++;

@@ -133,6 +133,7 @@ static NOINLINE bool recv_poll(struct rch *ch, const struct slot *s, int flags)
     uint32_t polled = 0;
     bool ready = false;
 
+    push_wait(ch);
     while (!ready && polled < polls) {
         polled++;
         cpu_pause();
