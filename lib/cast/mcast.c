@@ -35,6 +35,7 @@ static void mcast_publish(struct cast_path *path, const struct cast_message *m)
     pthread_mutex_lock(&p->lock);
     p->queue[m->number & (p->slots - 1)] = *m;
     p->published = m->number + 1;
+    RPIPE_FAILPOINT("net: rcast_write: before packets");
     if (nak_sender_room(&p->sender) < NAK_WINDOW / 2) {
         mcast_drive(p); /* reports may have come */
     } else {
@@ -42,6 +43,7 @@ static void mcast_publish(struct cast_path *path, const struct cast_message *m)
         mcast_writer_send(p, now);
         mcast_set_timer(p, now);
     }
+    RPIPE_FAILPOINT("net: rcast_write: packets sent");
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -108,6 +110,7 @@ static void mcast_end(struct cast_path *path, uint64_t number)
     p->ending = true;
     mcast_drive(p);
     pthread_mutex_unlock(&p->lock);
+    RPIPE_FAILPOINT("net: rcast_close: END sent");
 }
 
 static int mcast_drain(struct cast_path *path)
@@ -179,6 +182,7 @@ static void mcast_release(struct cast_path *path, uint64_t number, uint64_t free
         p->freed_reported = freed;
     }
     pthread_mutex_unlock(&p->lock);
+    RPIPE_FAILPOINT("net: rcast_free: reported, or not yet");
 }
 
 /* ---- opening, closing ---- */
@@ -231,10 +235,12 @@ static int mcast_open(struct rcast *c, struct cast_path **path, struct error *er
         mcast_free(p);
         return rc;
     }
+    RPIPE_FAILPOINT("net: rcast_open: before the announcement");
     pthread_mutex_lock(&p->lock);
     mcast_watch(p, 0);
     pthread_mutex_unlock(&p->lock);
     mcast_announce(p);
+    RPIPE_FAILPOINT("net: rcast_open: announced");
     *path = &p->path;
     return 0;
 }
@@ -245,6 +251,7 @@ static void mcast_close(struct cast_path *path)
 
     mcast_announce_close(p);
     mcast_unregister(p);
+    RPIPE_FAILPOINT("net: rcast_close: announced");
     mcast_unwatch(p);
     mcast_free(p);
 }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * failpoint_remote.c: either end of a pipe over a network is stopped, or killed, at the steps that the library names of such pipes.
+ * failpoint_remote.c: a rank is stopped, or killed, at the steps that the library names of pipes over networks and of casts between hosts.
  *
  * As failpoint_stop.c and failpoint_kill.c, over libfabric: the steps are those of lib/rpipe ("net: ...") and of the backend
  * ("ofi: ...", of a copy of it that has steps: failpoint_module.c). What a network has accepted is lost with the process that had
- * accepted it; otherwise the others must see the same (stop_job.c, kill_job.c).
+ * accepted it; otherwise the others must see the same (stop_job.c, kill_job.c). The steps of casts ("net: rcast_...") are passed by three
+ * ranks, each a host of its own, without libfabric.
  *
  * And one is stopped for longer than the keep-alive of the control network, over TCP, as if it were on another host: it is alive, and
  * everything goes on.
  *
- *     failpoint_remote                a stop at each step; deaths while libfabric has no connection to the dead
+ *     failpoint_remote                a stop at each step; deaths in casts, and while libfabric has no connection to the dead
  *     failpoint_remote TIMES [NAME]   TIMES stops and deaths at each step whose name contains NAME, also at steps of others
  *
  * The rest of the deaths is by hand because libfabric 1.17 has faults of its own where a connected peer dies (doc/ofi.md). The
@@ -54,6 +55,16 @@ static int repeat(bool (*what)(unsigned, int, bool, uint64_t *, struct findings 
     return i;
 }
 
+static bool is_of_casts(unsigned step) { return strncmp(step_name(step), "net: rcast", 10) == 0; }
+
+/* Each end of a cast dies in turn. */
+static int die_at(unsigned step, int from, uint64_t *random, struct findings *f)
+{
+    int deaths = repeat(die, step, from, random, f);
+
+    return is_of_casts(step) ? deaths + repeat(die, step, 1 - from, random, f) : deaths;
+}
+
 /* The others do not have its address yet. */
 static bool is_alone(unsigned step)
 {
@@ -67,13 +78,22 @@ static void at(unsigned step, uint64_t random, struct findings *f)
 
     if (wanted == NULL && !survey_needs_network(step))
         return;
-    if (by_hand || is_alone(step))
-        deaths = repeat(die, step, from, &random, f);
+    if (by_hand || is_alone(step) || is_of_casts(step))
+        deaths = die_at(step, from, &random, f);
     stops = repeat(survey_stop, step, 1 - from, &random, f);
     printf("%-44s %d deaths, %d stops\n", step_name(step), deaths, stops);
     fflush(stdout);
     f->done += deaths + stops;
     f->steps += deaths + stops > 0;
+}
+
+/* A writer of pipes: it is there in its part, not in the new pipes after it alone. */
+static bool plan_stop(struct plan *plan, unsigned step, uint64_t *random)
+{
+    for (int tries = 0; tries < 100 * TRIES; tries++)
+        if (survey_plan(plan, step, 0, true, random) && !plan->s->network->hosts)
+            return true;
+    return false;
 }
 
 /* The writer is stopped, as if it were on another host, and the reader's deadlines pass one after the other. */
@@ -90,8 +110,7 @@ static void outlast_keepalive(uint64_t *random)
     snprintf(text, sizeof(text), "%d", KEEPALIVE_MS);
     setenv("RPIPE_KEEPALIVE_MS", text, 1);
     setenv("RPIPE_CONTROL", "tcp", 1);
-    EXPECT(step < step_count() && survey_plan(&plan, step, 0, true, random),
-           "no writer passes \"%s\"", where);
+    EXPECT(step < step_count() && plan_stop(&plan, step, random), "no writer passes \"%s\"", where);
     if (check_failures > 0)
         return;
     plan.sig = SIGSTOP;

@@ -97,6 +97,18 @@ static void be_bystander(const struct plan *plan)
 
 /* ---- a rank ---- */
 
+static void configure_network(const struct scenario_network *n)
+{
+    setenv("RPIPE_BTL", "ofi", 1);
+    setenv("RPIPE_OFI_ORDER", n->order, 1);
+    setenv("RPIPE_EAGER", "256", 1); /* larger payloads are fetched */
+    setenv("RPIPE_OFI_PROVIDER", "tcp", 0);
+    if (n->hosts) {
+        setenv("RPIPE_CONTROL", "tcp", 1);
+        setenv("RPIPE_INTERFACE", "lo", 1);
+    }
+}
+
 static void configure(const struct plan *plan)
 {
     char text[16];
@@ -105,12 +117,8 @@ static void configure(const struct plan *plan)
     setenv("RPIPE_TIMEOUT_MS", text, 1);
     setenv("RPIPE_WAIT", plan->s->wait, 1);
     setenv("RPIPE_ATOMICS", plan->s->atomics, 1);
-    if (plan->s->network != NULL) {
-        setenv("RPIPE_BTL", "ofi", 1);
-        setenv("RPIPE_OFI_ORDER", plan->s->network, 1);
-        setenv("RPIPE_EAGER", "256", 1); /* larger payloads are fetched */
-        setenv("RPIPE_OFI_PROVIDER", "tcp", 0);
-    }
+    if (plan->s->network != NULL)
+        configure_network(plan->s->network);
 }
 
 /* All have joined, or one never will. */

@@ -32,6 +32,12 @@ struct player {
     int regions;
 };
 
+/* Pipes go through libfabric. */
+struct scenario_network {
+    const char *order; /* RPIPE_OFI_ORDER */
+    bool hosts;        /* each rank is a host of its own: so casts go through sockets */
+};
+
 struct scenario {
     const char *name;
     int (*play)(struct player *p); /* 0, or the error that ended it */
@@ -41,8 +47,7 @@ struct scenario {
     const char *atomics; /* RPIPE_ATOMICS */
     bool all;            /* the bystander plays too */
     bool patient; /* its calls cannot be made again after their deadline: it is not counted */
-    const char
-        *network; /* NULL: over shared memory; or over libfabric, and this is RPIPE_OFI_ORDER */
+    const struct scenario_network *network; /* NULL: shared memory */
 };
 
 extern const struct scenario scenarios[];

@@ -522,6 +522,9 @@ int scene_compose(struct player *p)
 
 /* ---- all of them ---- */
 
+static const struct scenario_network in_order = {"auto", false}, in_steps = {"none", false},
+                                     of_hosts = {"auto", true};
+
 const struct scenario scenarios[] = {
     {"PUT, blocks", scene_stream, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false, false,
      NULL},
@@ -561,13 +564,15 @@ const struct scenario scenarios[] = {
     {"regions, PUT, channel", scene_region, RPIPE_PUT, RPIPE_SYNC_CHANNEL, "yield", "auto", false,
      false, NULL},
     {"ofi, PUT, tags", scene_stream, RPIPE_PUT, RPIPE_SYNC_TAGS, "adaptive", "auto", false, false,
-     "auto"},
+     &in_order},
     {"ofi, GET, channel", scene_stream, RPIPE_GET, RPIPE_SYNC_CHANNEL, "adaptive", "auto", false,
-     false, "auto"},
+     false, &in_order},
     {"ofi in steps, PUT", scene_stream, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "sleep", "auto", false, false,
-     "none"},
+     &in_steps},
     {"windows", scene_window, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false, false, NULL},
     {"ofi in steps, windows", scene_window, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false,
-     false, "none"},
+     false, &in_steps},
+    {"cast between hosts", scene_cast, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", true,
+     false, &of_hosts},
 };
 const int scenario_count = (int)(sizeof(scenarios) / sizeof(scenarios[0]));
