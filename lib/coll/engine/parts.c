@@ -323,7 +323,8 @@ bool plan_begin_next_part(struct rplan *plan)
     struct parts *parts = &plan->parts;
 
     if (parts->agreed && plan->part == 0) {
-        parts->remade = parts->most > 1;
+        /* an earlier start has left the program of its last part */
+        parts->remade = parts->remade || parts->most > 1;
         parts->used = parts->most < 1 ? 2 : parts->most < PARTS_MOST ? 1 + parts->most : PARTS_MOST;
     }
     if (plan_is_last_part(plan))
