@@ -193,17 +193,44 @@ static void ends_without_calls(rteam_t team, const char *algorithm, size_t count
     CHECK_OK(NULL, rcoll_free(plan));
 }
 
+/* The lock of the team may have been held by its thread at the fork: no call takes it. */
+static bool refused(rteam_t team, rplan_t plan, rgraph_t graph)
+{
+    const void *at;
+    rplan_t other;
+    size_t bytes;
+    int which;
+
+    return rcoll_fd(team) == -ENOTCONN && rcoll_barrier(team) == -ENOTCONN &&
+           rcoll_wait_any(&plan, 1, &which, 0) == -ENOTCONN &&
+           rcoll_view(plan, 0, &at, &bytes) == -ENOTCONN &&
+           rcoll_dealloc(team, &which) == -ENOTCONN &&
+           rcoll_graph_plan(&other, graph, NULL, 0, NULL, 0) == -ENOTCONN &&
+           rcoll_close(team) == -ENOTCONN;
+}
+
 static void a_child_has_no_team(rteam_t team)
 {
+    rcoll_params_t p = {.kind = RCOLL_ALLREDUCE,
+                        .flags = RCOLL_VIEWS,
+                        .from = "a number",
+                        .count = 1,
+                        .type = RGROUP_INT64,
+                        .op = RGROUP_SUM};
     int status = 0;
-    pid_t child = fork();
+    rgraph_t graph;
+    rplan_t plan;
+    pid_t child;
 
+    CHECK_OK(NULL, rcoll_plan(&plan, team, &p));
+    CHECK_OK(NULL, rcoll_graph(&graph, team, 8));
+    child = fork();
     if (child == 0)
-        _exit(rcoll_fd(team) == -ENOTCONN && rcoll_barrier(team) == -ENOTCONN &&
-                      rcoll_close(team) == -ENOTCONN
-                  ? 0
-                  : 1);
+        _exit(refused(team, plan, graph) ? 0 : 1);
     CHECK(NULL, child > 0 && waitpid(child, &status, 0) == child && status == 0);
+    CHECK_OK(NULL, rcoll_free(plan));
+    CHECK_OK(NULL, rcoll_graph_plan(&plan, graph, NULL, 0, NULL, 0));
+    CHECK_OK(NULL, rcoll_free(plan));
 }
 
 /* Closed with operations in flight, which end first. */
@@ -244,6 +271,57 @@ static void operations_end_by_themselves(void)
     threads_share_a_team(RCOLL_ASYNC);
 }
 
+/* ---- rexit while a thread of the library works ---- */
+
+static pthread_t program_thread;
+static _Atomic bool works;
+
+/*
+ * At rank 0, whose thread of the library executes it, until rexit has begun and for long enough to have unmapped what it reads, the contribution
+ * of another member. A bound on how long a mistake has to show, not a synchronization.
+ */
+static void work_until_rexit(void *into, const void *from, size_t bytes, void *argument)
+{
+    const volatile int64_t *other = from;
+    double begin;
+
+    (void)bytes, (void)argument;
+    *(int64_t *)into += *other;
+    if (mp_rank != 0 || pthread_equal(pthread_self(), program_thread))
+        return;
+    works = true;
+    while (rinitialized() == 1)
+        usleep(100);
+    begin = now_ms();
+    while (now_ms() - begin < 50)
+        (void)*other;
+}
+
+/* Rank 0 starts first, so no other contribution is there in its start; the others have sent theirs when their operation is over. */
+static void left_at_work(rteam_t team)
+{
+    static int64_t from = 1, into;
+    rcoll_params_t p = {.kind = RCOLL_REDUCE,
+                        .from = &from,
+                        .into = &into,
+                        .count = 1,
+                        .element = sizeof(from),
+                        .function = work_until_rexit};
+    rplan_t plan;
+
+    program_thread = pthread_self();
+    CHECK_OK(NULL, rcoll_plan(&plan, team, &p));
+    if (mp_rank == 0)
+        CHECK_OK(NULL, rcoll_start(plan));
+    CHECK_OK(NULL, network_barrier());
+    if (mp_rank != 0) {
+        CHECK_OK(NULL, rcoll_start(plan));
+        CHECK_OK(NULL, rcoll_wait(plan));
+    }
+    while (mp_rank == 0 && !works)
+        usleep(100);
+}
+
 int main(int argc, char **argv)
 {
     rcoll_team_config_t cfg = {.flags = RCOLL_ASYNC, .context = 9};
@@ -258,5 +336,6 @@ int main(int argc, char **argv)
     operations_end_by_themselves();
     CHECK_OK(NULL, rcoll_team(&left, &cfg, NULL, mp_ranks)); /* for rexit, with its thread */
     CHECK_OK(NULL, rcoll_barrier(left));
+    left_at_work(left);
     return mp_end();
 }

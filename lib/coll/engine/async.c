@@ -3,8 +3,10 @@
  * async.c: see async.h.
  *
  * The thread holds the lock of the team in each pass, and none while it sleeps. Without operations it sleeps on a board of this process alone: a
- * thread that sleeps on the board of the team costs the other members a system call for each message. rexit ends both sleeps, as calls of a thread of the
- * program; the thread checks for it before each pass, and ends.
+ * thread that sleeps on the board of the team costs the other members a system call for each message.
+ *
+ * A pass reads boards, and rexit unmaps them: so the thread is in a counted call (rpipe/end/call_context.h) for as long as it lives. rexit ends its
+ * sleeps, as calls of a thread of the program; the thread checks for it before each pass, and ends; rexit waits for that.
  *
  *     starts       incremented by calls, lock held; the thread loads it before its pass: what it has not seen ends its sleep
  *     readable     the descriptor has been written and not read since; lock held
@@ -14,6 +16,7 @@
 #include "coll/engine/engine.h"
 #include "coll/engine/fail.h"
 #include "coll/engine/wait.h"
+#include "rpipe/end/call_context.h"
 #include "util/clock.h"
 
 #include <errno.h>
@@ -107,13 +110,16 @@ static void *async_body(void *of)
 {
     struct rteam *t = of;
     int64_t step = ASYNC_STEP_NS;
+    struct call call;
 
+    call_enter(&call, "RCOLL_ASYNC");
     team_lock(t);
     while (!t->async->stops && rpipe_initialized() == 1 && async_pass(t, &step))
         continue;
     t->async->has_ended = true;
     pthread_cond_broadcast(&t->async->ended);
     team_unlock(t);
+    call_leave(&call);
     return NULL;
 }
 

@@ -221,6 +221,9 @@ int rcoll_wait_any(const rplan_t *list, int n, int *which, int timeout_ms)
             "rcoll_wait_any: list is %s, n is %d, which is %s, timeout_ms is %d; n must be 1 to "
             "65,536, timeout_ms 0, a number of ms, or R_FOREVER (-1)",
             list == NULL ? "NULL" : "given", n, which == NULL ? "NULL" : "given", timeout_ms);
+    rc = coll_check_job("rcoll_wait_any");
+    if (rc != 0)
+        return rc;
     for (int i = 0; i < n; i++) {
         awaited[i] = run_is_awaited(list[i]);
         if (awaited[i] && t != NULL && list[i]->team != t)
@@ -229,9 +232,7 @@ int rcoll_wait_any(const rplan_t *list, int n, int *which, int timeout_ms)
     }
     if (t == NULL)
         return coll_fail(-ENOENT, "rcoll_wait_any: none of %d plans runs", n);
-    rc = coll_check_job("rcoll_wait_any");
-    if (rc == 0)
-        rc = team_wait(t, run_any_is_over, &of, timeout_ms);
+    rc = team_wait(t, run_any_is_over, &of, timeout_ms);
     if (rc == -ETIMEDOUT)
         return team_timed_out(t, "rcoll_wait_any", timeout_ms);
     if (rc != 0)

@@ -159,6 +159,12 @@ int rcoll_graph_plan(rplan_t *plan, rgraph_t graph, const void *from, size_t fro
     if (plan == NULL || graph == NULL)
         return coll_fail(-EINVAL, "rcoll_graph_plan: plan is %s, graph is %s",
                          plan == NULL ? "NULL" : "given", graph == NULL ? "NULL" : "given");
+    rc = coll_check_job("rcoll_graph_plan");
+    if (rc != 0) {
+        graph_free(&graph->g);
+        free(graph);
+        return rc;
+    }
     t = graph->team;
     graph->g.space[0] = from != NULL ? from_bytes : 0;
     graph->g.space[1] = into != NULL ? into_bytes : 0;

@@ -52,11 +52,15 @@ void *rcoll_alloc(rteam_t team, size_t bytes)
 int rcoll_dealloc(rteam_t team, void *mem)
 {
     void *d;
+    int rc;
 
     if (team == NULL)
         return coll_fail(-EINVAL, "rcoll_dealloc: the team is NULL");
     if (mem == NULL)
         return 0;
+    rc = coll_check_job("rcoll_dealloc");
+    if (rc != 0)
+        return rc;
     team_lock(team);
     d = team->mem != NULL ? hash_remove(&team->blocks, view_key(team, mem)) : NULL;
     if (d != NULL)
@@ -156,6 +160,9 @@ int rcoll_view(rplan_t plan, int i, const void **at, size_t *bytes)
         return coll_fail(-EINVAL, "rcoll_view: the plan, at or bytes is NULL");
     if ((plan->params.flags & RCOLL_VIEWS) == 0)
         return coll_fail(-EINVAL, "rcoll_view: the plan was made without RCOLL_VIEWS");
+    rc = coll_check_job("rcoll_view");
+    if (rc != 0)
+        return rc;
     team_lock(plan->team);
     rc = view_find(plan, i, at, bytes);
     team_unlock(plan->team);
