@@ -663,6 +663,113 @@ static void far_ahead(void)
     CHECK_OK(NULL, rcoll_close(team));
 }
 
+/* ---- plans that are kept ---- */
+
+#define MANY 3000
+#define FEW 300
+
+/* Elements of an exchange from a member to another: few, but from member 1 to member 2 as many as asked for. */
+static size_t exchanged(int from, int to, size_t many) { return from == 1 && to == 2 ? many : FEW; }
+
+static uint64_t exchanged_value(int from, int to, size_t i)
+{
+    return mix((uint64_t)from << 40 ^ (uint64_t)to << 20 ^ i);
+}
+
+static void exchange(rteam_t team, size_t many)
+{
+    int n = rcoll_size(team), me = rcoll_rank(team);
+    size_t out[n], in[n], all_out = 0, all_in = 0, at = 0;
+    uint64_t *from, *into;
+    rcoll_params_t p = {.kind = RCOLL_ALLTOALL, .element = sizeof(*from)};
+
+    for (int m = 0; m < n; m++) {
+        all_out += out[m] = exchanged(me, m, many);
+        all_in += in[m] = exchanged(m, me, many);
+    }
+    p.counts = out;
+    p.counts_in = in;
+    p.from = from = malloc(all_out * sizeof(*from));
+    p.into = into = calloc(all_in, sizeof(*into));
+    CHECK(NULL, from != NULL && into != NULL);
+    for (int m = 0; m < n; m++)
+        for (size_t i = 0; i < out[m]; i++)
+            from[at++] = exchanged_value(me, m, i);
+    CHECK_OK(NULL, rcoll_run(team, &p));
+    at = 0;
+    for (int m = 0; m < n; m++)
+        for (size_t i = 0; i < in[m]; i++)
+            CHECK(NULL, into[at++] == exchanged_value(m, me, i));
+    free(from);
+    free(into);
+}
+
+/*
+ * Members other than 1 and 2 keep one plan for all of these: several parts, then none, which is the program of the whole and not that of
+ * the last part before.
+ */
+static void parts_come_and_go(void)
+{
+    rcoll_team_config_t cfg = {.heap_bytes = 65536, .context = 11};
+    rteam_t team;
+
+    CHECK_OK(NULL, rcoll_team(&team, &cfg, NULL, mp_ranks));
+    exchange(team, MANY);
+    exchange(team, FEW);
+    exchange(team, MANY);
+    exchange(team, FEW + 1);
+    exchange(team, FEW);
+    CHECK_OK(NULL, rcoll_close(team));
+}
+
+/* ---- views that are held ---- */
+
+#define BEHIND 8 /* operations: the last one cannot have all of its messages */
+
+/* The last member holds views, and waits for an operation whose second message has no cell until it has released them. */
+static void views_held_too_long(void)
+{
+    rcoll_team_config_t cfg = {.context = 12};
+    bool holds = mp_rank == mp_ranks - 1;
+    uint64_t data[BEHIND][3], own = 1;
+    rcoll_params_t gather = {.kind = RCOLL_ALLGATHER,
+                             .flags = RCOLL_VIEWS,
+                             .from = &own,
+                             .count = 1,
+                             .element = sizeof(own)};
+    rplan_t held, plan[BEHIND];
+    rteam_t team;
+
+    CHECK_OK(NULL, rcoll_team(&team, &cfg, NULL, mp_ranks));
+    CHECK_OK(NULL, rcoll_plan(&held, team, &gather));
+    CHECK_OK(NULL, rcoll_start(held));
+    CHECK_OK(NULL, rcoll_wait(held));
+    if (!holds)
+        CHECK_OK(NULL, rcoll_release(held));
+    for (int k = 0; k < BEHIND; k++) {
+        rcoll_params_t p = {.kind = RCOLL_BCAST,
+                            .from = data[k],
+                            .into = data[k],
+                            .count = 3,
+                            .element = sizeof(uint64_t),
+                            .algorithm = "chain:8"};
+
+        CHECK_OK(NULL, rcoll_plan(&plan[k], team, &p));
+        CHECK_OK(NULL, rcoll_start(plan[k]));
+    }
+    for (int k = 0; k < BEHIND - 1; k++)
+        CHECK_OK(NULL, rcoll_wait(plan[k]));
+    if (holds) {
+        CHECK_OK(NULL, rcoll_set_timeout(team, 50));
+        CHECK_RC(-ETIMEDOUT, NULL, rcoll_wait(plan[BEHIND - 1]));
+        CHECK_ERROR(NULL, "this member holds the views of operation");
+        CHECK_OK(NULL, rcoll_set_timeout(team, 60000));
+        CHECK_OK(NULL, rcoll_release(held));
+    }
+    CHECK_OK(NULL, rcoll_wait(plan[BEHIND - 1]));
+    CHECK_OK(NULL, rcoll_close(team));
+}
+
 int main(int argc, char **argv)
 {
     rcoll_team_config_t cfg = {.mem_bytes = 1 << 20};
@@ -686,6 +793,10 @@ int main(int argc, char **argv)
     ring(team);
     mistakes(team);
     far_ahead();
+    if (mp_ranks > 2)
+        parts_come_and_go();
+    if (mp_ranks > 1 && !apart && getenv("RPIPE_CONTROL") == NULL)
+        views_held_too_long();
     if (mp_ranks > 1)
         mismatches(apart || getenv("RPIPE_CONTROL") != NULL);
     for (int i = 0; i < 1000; i++)

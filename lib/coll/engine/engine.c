@@ -96,19 +96,6 @@ static int engine_activate(struct rteam *t, struct rplan *plan)
     return STEP_DONE;
 }
 
-static inline bool step_is_done(const struct operation *o, uint32_t i)
-{
-    return i < o->next || (o->ahead && (o->is_done[i / 64] >> i % 64 & 1) != 0);
-}
-
-static bool step_may_begin(const struct operation *o, const struct step *s)
-{
-    for (uint32_t k = 0; k < s->nbefore; k++)
-        if (!step_is_done(o, o->program->before[s->first_before + k]))
-            return false;
-    return true;
-}
-
 /*
  * Steps behind one that waits, as far as they do not depend on it: in one pass, since each follows what it waits for. 0, or a
  * failure.
@@ -120,7 +107,7 @@ static int engine_pass_others(struct rteam *t, struct rplan *plan, bool *did)
     for (uint32_t i = o->next + 1; i < o->program->count; i++) {
         int rc;
 
-        if (step_is_done(o, i) || !step_may_begin(o, &o->program->steps[i]))
+        if (operation_step_is_done(o, i) || !operation_step_may_begin(o, &o->program->steps[i]))
             continue;
         rc = step_try(t, plan, i);
         if (rc < 0)
@@ -142,7 +129,7 @@ static int engine_pass(struct rteam *t, struct rplan *plan, bool *did)
     for (; o->next < count; o->next++) {
         int rc;
 
-        if (step_is_done(o, o->next))
+        if (operation_step_is_done(o, o->next))
             continue;
         rc = step_try(t, plan, o->next);
         if (rc == STEP_WAITS) {

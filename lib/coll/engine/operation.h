@@ -8,6 +8,23 @@
 /* What a step returns, or a negative errno: the operation has failed. */
 enum { STEP_DONE, STEP_WAITS };
 
+/* ---- steps ---- */
+
+static inline bool operation_step_is_done(const struct operation *o, uint32_t i)
+{
+    return i < o->next || (o->ahead && (o->is_done[i / 64] >> i % 64 & 1) != 0);
+}
+
+static inline bool operation_step_may_begin(const struct operation *o, const struct step *s)
+{
+    for (uint32_t k = 0; k < s->nbefore; k++)
+        if (!operation_step_is_done(o, o->program->before[s->first_before + k]))
+            return false;
+    return true;
+}
+
+/* ---- what may be written ---- */
+
 /* Loads `done` of the mates into the floor of the team. */
 static inline void team_refresh_floor(struct rteam *t)
 {
@@ -26,6 +43,8 @@ static inline void team_refresh_floor(struct rteam *t)
     if (t->nmates > 0 && floor > t->floor)
         t->floor = floor;
 }
+
+/* ---- what is there ---- */
 
 /* A word of another member that is not atomic: loaded once, so that what has been checked is what is used. */
 static inline uint64_t operation_load_once(const uint64_t *word)

@@ -32,6 +32,13 @@ struct team_waiter {
     int64_t deadline, idle_since; /* 0: it has not yielded since something was done */
 };
 
+/* A SEND that has been tried, and whose cell was not free: it becomes free by words of all mates, which are not slept on. */
+static bool wait_is_for_cell(const struct rteam *t, const struct operation *o, const struct step *s)
+{
+    return s->kind == STEP_SEND && t->floor + cell_depth(t->depth, s->slot) <= o->number &&
+           operation_step_may_begin(o, s);
+}
+
 int team_awaited_words(const struct rteam *t, rboard_word_t word[WAIT_WORDS])
 {
     const struct link *link;
@@ -48,12 +55,15 @@ int team_awaited_words(const struct rteam *t, rboard_word_t word[WAIT_WORDS])
         if (o->program->has_pipes)
             return 0;
         for (uint32_t i = o->next; i < o->program->count; i++) {
-            if ((o->is_done[i / 64] >> i % 64 & 1) != 0)
+            if (operation_step_is_done(o, i))
                 continue;
-            if (step_word(t, plan, i, &word[n]) && ++n == WAIT_WORDS)
-                return n;
-            if (i == o->next && n == 0)
-                return 0; /* a SEND that waits for credits */
+            if (wait_is_for_cell(t, o, &o->program->steps[i]))
+                return 0;
+            if (step_word(t, plan, i, &word[n])) {
+                if (++n == WAIT_WORDS)
+                    return n;
+            } else if (i == o->next)
+                return 0;
         }
     }
     return n;
@@ -166,8 +176,7 @@ static int wait_find_late(const struct rteam *t, const struct rplan *plan)
     for (uint32_t i = o->next; plan->state == PLAN_RUNS && i < o->program->count; i++) {
         const struct step *s = &o->program->steps[i];
 
-        if ((s->kind == STEP_RECV || s->kind == STEP_PIPE_RECV) &&
-            (o->is_done[i / 64] >> i % 64 & 1) == 0)
+        if ((s->kind == STEP_RECV || s->kind == STEP_PIPE_RECV) && !operation_step_is_done(o, i))
             return s->peer;
     }
     for (int i = 0; i < t->nmates; i++) {
@@ -179,7 +188,17 @@ static int wait_find_late(const struct rteam *t, const struct rplan *plan)
     return -1;
 }
 
-/* The views of an operation before it are held here: neither its cells nor the heap behind them can be used again. */
+/*
+ * Whether views that are held here keep an operation back: it cannot begin; or its cells are those of the operation that is held, at this
+ * member and at the mates, which may not write them either.
+ */
+static bool wait_is_held(const struct rteam *t, const struct rplan *held, const struct rplan *plan)
+{
+    return held->state == PLAN_HELD &&
+           (plan->state == PLAN_QUEUED || plan->number >= held->number + cell_depth(t->depth, 1));
+}
+
+/* Neither the cells of the held operation nor the heap behind them can be used again. */
 static int wait_held(const struct rplan *held, const struct rplan *plan, const char *call,
                      int timeout_ms)
 {
@@ -188,9 +207,10 @@ static int wait_held(const struct rplan *held, const struct rplan *plan, const c
     return coll_fail(
         -ETIMEDOUT,
         "%s: operation %llu, %s, is not over within %d ms: this member holds the views of "
-        "operation %llu; rcoll_release gives them back, or give the team a larger heap_bytes",
+        "operation %llu; rcoll_release gives them back%s",
         call, (unsigned long long)plan->number, plan_name(plan, name, sizeof(name)), timeout_ms,
-        (unsigned long long)held->number);
+        (unsigned long long)held->number,
+        plan->state == PLAN_QUEUED ? ", or give the team a larger heap_bytes" : "");
 }
 
 static int wait_timed_out(const struct rteam *t, const char *call, int timeout_ms)
@@ -208,7 +228,7 @@ static int wait_timed_out(const struct rteam *t, const char *call, int timeout_m
         return coll_fail(-ETIMEDOUT, "%s: not over within %d ms", call, timeout_ms);
     first = container_of(t->queue.next, const struct rplan, in_queue);
     plan = container_of(link, const struct rplan, in_queue);
-    if (plan->state == PLAN_QUEUED && first->state == PLAN_HELD)
+    if (wait_is_held(t, first, plan))
         return wait_held(first, plan, call, timeout_ms);
     late = wait_find_late(t, plan);
     plan_name(plan, name, sizeof(name));

@@ -12,7 +12,7 @@ typedef bool (*team_condition)(struct rteam *t, void *of);
  * message; -ENOTCONN; or the code of the team, where the condition has not come true before.
  */
 int team_wait(struct rteam *t, team_condition condition, void *of, int timeout_ms);
-/* The words that the operations in flight wait for, up to WAIT_WORDS. 0: there are none, or pipes are awaited. Lock held. */
+/* The words that the operations in flight wait for, up to WAIT_WORDS. 0: there are none, or something else is awaited, too: pipes, or a free cell. Lock held. */
 #define WAIT_WORDS 63
 int team_awaited_words(const struct rteam *t, rboard_word_t word[WAIT_WORDS]);
 /* The message of a deadline: which member has not come. Returns -ETIMEDOUT. */
