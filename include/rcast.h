@@ -23,7 +23,10 @@ extern "C" {
 
 typedef struct rcast *rcast_t; /* a cast, as this member has it */
 
-/* "Same": the same value at every member, which is verified. Zero is the default of every member. */
+/*
+ * "Same": the same value at every member; of heap_bytes and slots that is verified, and writer and context are the name of the
+ * cast. Zero is the default of every member.
+ */
 typedef struct rcast_config {
     int writer;     /* same; the member that writes; default 0 */
     int timeout_ms; /* deadline of calls, ms; R_FOREVER, R_AT_ONCE; default: RPIPE_TIMEOUT_MS */
@@ -66,7 +69,10 @@ int rcast_lost(rcast_t cast);
 /* Deadline of later calls, as timeout_ms of rcast_config_t: 0 is the default. */
 int rcast_set_timeout(rcast_t cast, int timeout_ms);
 
-/* Closes this end. Of the writer: readers get all that was written, then R_EOF. Waits for readers on other hosts alone. */
+/*
+ * Closes this end. Of the writer: waits until all living readers have opened the cast, and those on other hosts have received
+ * everything; readers get all that was written, then R_EOF.
+ */
 int rcast_close(rcast_t cast);
 
 #pragma GCC visibility pop

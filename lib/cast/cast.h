@@ -229,6 +229,13 @@ int cast_report_loss(struct rcast *c);
 int cast_loss_error(struct rcast *c, int member);
 struct rcast *cast_take_handle(void);
 void cast_put_handle(struct rcast *c);
+/*
+ * rexit: closes a reader, and ends what a writer sends; then closes a writer, whose readers on other hosts get what was written, until
+ * the deadline; and does both for all casts.
+ */
+void cast_leave_begin(struct rcast *c);
+void cast_leave(struct rcast *c, int64_t deadline);
+void cast_leave_all(int64_t deadline);
 
 /* rcast_free of the writer: 0, or -EINVAL and its message. */
 int cast_give_back(struct rcast *c, const void *mem);

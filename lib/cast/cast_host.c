@@ -19,7 +19,7 @@
 struct host_reader {
     int member;
     const struct cast_line *line; /* NULL: not mapped yet */
-    uint64_t freed;               /* the last value that was loaded */
+    uint64_t word, freed;         /* the last value that was loaded, and what it means */
 };
 
 struct host_path {
@@ -129,6 +129,7 @@ static void host_load(struct host_path *h, struct host_reader *r)
                              (unsigned long long)(c->next - c->first));
         else
             r->freed = freed;
+        r->word = word;
     }
     host_check_state(c, r, state);
 }
@@ -350,21 +351,19 @@ static rboard_word_t host_word(const _Atomic uint64_t *word)
 }
 
 /*
- * Writer: the line of a reader that is the last, or one of them; nothing is gained before it changes. If that is not mapped, a word that
- * does not change: the mapping, and the end of a member, end the sleep too.
+ * Writer: the line of a reader that is the last, or one of them; nothing is gained before it changes. If that is not mapped, and in
+ * rcast_close, a word that does not change: the mapping, and the end of a member, end the sleep too.
  */
 static rboard_word_t host_word_of_readers(const struct host_path *h)
 {
     const struct rcast *c = h->path.cast;
 
-    for (int i = 0; i < h->nreaders; i++) {
+    for (int i = 0; i < h->nreaders && !c->ended_here; i++) {
         const struct host_reader *r = &h->reader[i];
 
-        /* the value that it has been checked with; 0 and 1 are the same */
+        /* the value that was checked, not what is there now: else a store in between is missed */
         if (r->freed == c->floor && r->line != NULL)
-            return r->freed == c->first ? host_word(&r->line->freed)
-                                        : (rboard_word_t){cast_low_word(&r->line->freed),
-                                                          (uint32_t)(r->freed - c->first + 1)};
+            return (rboard_word_t){cast_low_word(&r->line->freed), (uint32_t)r->word};
     }
     return host_word(&c->head->magic);
 }

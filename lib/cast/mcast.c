@@ -51,7 +51,7 @@ static void mcast_publish(struct cast_path *path, const struct cast_message *m)
 static void mcast_report_reader(struct mcast *p, struct mcast_reader *r)
 {
     struct rcast *c = p->path.cast;
-    const int state = control_peer_state(c->member[r->member].rank);
+    const int state = mcast_writer_peer(p, r);
 
     if (r->violation != NULL)
         cast_member_left(c, r->member, CAST_LOST, -EPROTO, "%s", r->violation);
@@ -148,10 +148,15 @@ static int mcast_check_writer(const struct mcast *p, int state, struct error *er
 static int mcast_poll(struct cast_path *path, struct cast_message *m, struct error *err)
 {
     struct mcast *p = mcast_of(path);
-    const int state = control_peer_state(path->cast->member[path->cast->writer].rank);
+    const int writer = path->cast->member[path->cast->writer].rank;
+    const int state = control_peer_state(writer);
     int rc = 0;
 
     pthread_mutex_lock(&p->lock);
+    if (!p->attached && !p->asked && control_peer_exiting(writer)) {
+        p->asked = true;
+        mcast_announce(p);
+    }
     if (!p->attached || m->number == p->receiver.complete)
         mcast_drive(p);
     if (!p->attached || m->number == p->receiver.complete) {

@@ -83,6 +83,7 @@ struct mcast {
     /* reader */
     struct nak_receiver receiver;
     bool attached;       /* the writer's OFFER has arrived */
+    bool asked;          /* once more, after it has begun rexit: it answers by OFFER or GONE */
     bool writer_closed;  /* its path is closed: no packet will come */
     const char *failure; /* a violation of the writer; NULL: none */
     char *heap;

@@ -29,8 +29,8 @@ enum mcast_kind {
     MCAST_GONE       /* either: this end is closed */
 };
 
-#define MCAST_ANSWER 1u          /* flags: an answer is requested */
-#define MCAST_BACKLOG (1u << 20) /* bytes that wait for a rank when one more answer is sent to it */
+#define MCAST_ANSWER 1u     /* flags: an answer is requested */
+#define MCAST_BACKLOG 4096u /* messages that wait for a rank when one more answer is sent to it */
 
 struct mcast_message {
     uint32_t bytes; /* of this structure */
@@ -251,6 +251,12 @@ static void mcast_to_reader(struct mcast *p, int from, const struct mcast_messag
     }
 }
 
+/* The end that the message names is closed, or this process is in rexit and never opens it. */
+static bool mcast_is_over(const struct mcast_name *name, const struct mcast_message *m)
+{
+    return calls_ended() || (name != NULL && m->number <= name->opened);
+}
+
 static void mcast_dispatch(int from, const struct mcast_message *m)
 {
     const struct mcast_name *name;
@@ -266,7 +272,7 @@ static void mcast_dispatch(int from, const struct mcast_message *m)
         else
             mcast_to_reader(p, from, m);
         pthread_mutex_unlock(&p->lock);
-    } else if (name != NULL && m->number <= name->opened && mcast_wants_answer(from, m)) {
+    } else if (mcast_is_over(name, m) && mcast_wants_answer(from, m)) {
         struct mcast_message gone = *m;
 
         gone.kind = MCAST_GONE;
@@ -296,4 +302,5 @@ static const struct feature_message mcast_messages[] = {
     {MESSAGE_CAST, {.of_none = mcast_on_message}},
     {0},
 };
-const struct end_feature cast_feature = {.name = "cast", .messages = mcast_messages};
+const struct end_feature cast_feature = {
+    .name = "cast", .messages = mcast_messages, .leave = cast_leave_all};

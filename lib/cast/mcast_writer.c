@@ -56,14 +56,20 @@ void mcast_writer_send(struct mcast *p, int64_t now)
     }
 }
 
+int mcast_writer_peer(const struct mcast *p, const struct mcast_reader *r)
+{
+    const int rank = p->path.cast->member[r->member].rank, state = control_peer_state(rank);
+
+    return state == 0 && control_peer_exiting(rank) ? -EPIPE : state;
+}
+
 void mcast_writer_advance(struct mcast *p, int64_t now)
 {
     for (uint32_t i = 0; i < p->readers; i++) {
         const struct mcast_reader *r = &p->reader[i];
 
         if (!p->sender.member[i].gone &&
-            (r->closed || r->violation != NULL ||
-             control_peer_state(p->path.cast->member[r->member].rank) != 0))
+            (r->closed || r->violation != NULL || mcast_writer_peer(p, r) != 0))
             nak_sender_gone(&p->sender, i, now);
     }
     mcast_writer_send(p, now);

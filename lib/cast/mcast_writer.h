@@ -7,6 +7,8 @@
 
 int mcast_writer_open(struct mcast *p, struct error *err);
 void mcast_writer_close(struct mcast *p);
+/* 0: this reader lives; -EPIPE: it has left the job, or is in rexit, where it reads nothing any more; -ECONNRESET: it has died. */
+int mcast_writer_peer(const struct mcast *p, const struct mcast_reader *r);
 /* A reader has sent its address, or is not possible: `violation`. */
 void mcast_writer_joined(struct mcast *p, uint32_t reader, const struct medium_address *at,
                          const char *violation);

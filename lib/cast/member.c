@@ -45,6 +45,20 @@ struct rcast *cast_take_handle(void)
     return c;
 }
 
+/*
+ * No other thread is in a call, so the list stays as it is; what is in it is never freed. All are ended before one is awaited: a reader
+ * that has yet to read one cast may be in a call of another.
+ */
+void cast_leave_all(int64_t deadline)
+{
+    for (struct rcast *c = member_all; c != NULL; c = c->next_all)
+        if (c->open)
+            cast_leave_begin(c);
+    for (struct rcast *c = member_all; c != NULL; c = c->next_all)
+        if (c->open)
+            cast_leave(c, deadline);
+}
+
 int cast_begin(struct call *call, const char *name, struct rcast *c, enum cast_side side)
 {
     int rc;

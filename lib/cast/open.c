@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * open.c: rcast_open, rcast_close; see cast.h.
+ * open.c: rcast_open, rcast_close, and what rexit closes; see cast.h.
  *
  * The board of a cast goes on after losses, and has the ring and the heap at the writer and one line at each reader. It is opened by
  * members of all hosts, since it finds out which host each is on.
@@ -10,7 +10,9 @@
 #include "rpipe/end/call.h"
 #include "rpipe/end/config.h"
 #include "rpipe/end/job_state.h"
+#include "util/clock.h"
 #include "util/failpoint.h"
+#include "util/log.h"
 #include "util/settings.h"
 #include "util/sized.h"
 
@@ -275,14 +277,20 @@ static int close_attempt(struct rcast *c, void *of)
     return rc;
 }
 
-static int close_writer(struct rcast *c)
+/* Nothing more is written. */
+static void close_end(struct rcast *c)
 {
-    int rc;
-
     if (!c->ended_here)
         for (int i = 0; i < CAST_PATHS && c->path[i] != NULL; i++)
             c->path[i]->ops->end(c->path[i], c->next);
     c->ended_here = true;
+}
+
+static int close_writer(struct rcast *c)
+{
+    int rc;
+
+    close_end(c);
     rc = cast_await(c, 0, close_attempt, NULL);
     if (rc == -ETIMEDOUT)
         return call_error(NULL, rc,
@@ -303,4 +311,36 @@ int rcast_close(rcast_t cast)
     if (rc == 0)
         open_discard(cast);
     return call_end(&call, rc);
+}
+
+/* ---- rexit ---- */
+
+void cast_leave_begin(struct rcast *c)
+{
+    if (c->writes)
+        close_end(c);
+    else
+        open_discard(c);
+}
+
+/* Of readers on other hosts alone: one of this host that has not opened the cast maps nothing of a rank in rexit. */
+static int leave_attempt(struct rcast *c, void *of)
+{
+    struct cast_path *path = of;
+
+    (void)c;
+    return path->ops->drain(path);
+}
+
+void cast_leave(struct rcast *c, int64_t deadline)
+{
+    int rc = 0;
+
+    c->timeout_ms = deadline_left_ms(deadline, R_FOREVER); /* one deadline for all */
+    if (c->writes && c->path[1] != NULL)
+        rc = cast_await(c, 0, leave_attempt, c->path[1]);
+    if (rc != 0)
+        log_warn("rexit: rank %d has not received all that was written to a cast",
+                 c->last_lost >= 0 ? c->member[c->last_lost].rank : -1);
+    open_discard(c);
 }

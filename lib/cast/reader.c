@@ -80,21 +80,27 @@ static inline void reader_take(struct rcast *c, const struct cast_message *m)
     c->next++;
 }
 
+/* A path that has to make progress takes a lock and calls the kernel: in counted calls alone. */
+static inline bool reader_is_short(const struct rcast *c)
+{
+    return c->path[0]->ops->progress == NULL;
+}
+
 /* One attempt on the short path. 0; R_PENDING, which is the result with R_NOWAIT; or what the long path finds again. */
 static inline int reader_once(struct rcast *c, struct cast_message *m)
 {
     struct error err;
 
-    if (UNLIKELY(c->ended != 0 || c->next - c->floor == c->slots))
+    if (UNLIKELY(c->ended != 0 || c->next - c->floor == c->slots || !reader_is_short(c)))
         return -EINVAL;
     err.text[0] = '\0';
     m->number = c->next;
     return c->path[0]->ops->poll(c->path[0], m, &err);
 }
 
-static inline bool reader_is_over(const struct rcast *c, int rc, int flags)
+static inline bool reader_is_over(int rc, int flags)
 {
-    return rc == R_PENDING && flags == R_NOWAIT && c->path[0]->ops->progress == NULL;
+    return rc == R_PENDING && flags == R_NOWAIT;
 }
 
 static NOINLINE int reader_slow(struct rcast *c, const void **mem, size_t *bytes, int flags)
@@ -126,9 +132,7 @@ int rcast_read(rcast_t cast, const void **mem, size_t *bytes, int flags)
     if (LIKELY(cast_may(cast, false, flags) && mem != NULL && bytes != NULL))
         rc = reader_once(cast, &m);
     if (UNLIKELY(rc != 0))
-        return rc != -EINVAL && reader_is_over(cast, rc, flags)
-                   ? rc
-                   : reader_slow(cast, mem, bytes, flags);
+        return reader_is_over(rc, flags) ? rc : reader_slow(cast, mem, bytes, flags);
     reader_take(cast, &m);
     *mem = m.mem;
     *bytes = m.bytes;
@@ -147,6 +151,17 @@ static inline uint64_t reader_find(const struct rcast *c, const void *mem)
     return number;
 }
 
+/* 0, or -EINVAL and its message. */
+static int reader_free_held(struct rcast *c, const void *mem)
+{
+    const uint64_t number = reader_find(c, mem);
+
+    if (number == c->next)
+        return call_error(NULL, -EINVAL, "%p is no message that is read and not freed", mem);
+    reader_free(c, number);
+    return 0;
+}
+
 static NOINLINE int reader_free_slow(struct rcast *c, const void *mem)
 {
     struct call call;
@@ -154,10 +169,8 @@ static NOINLINE int reader_free_slow(struct rcast *c, const void *mem)
 
     if (rc == 0 && mem == NULL)
         rc = call_error(NULL, -EINVAL, "mem is NULL");
-    else if (rc == 0 && c->writes)
-        rc = cast_give_back(c, mem);
     else if (rc == 0)
-        rc = call_error(NULL, -EINVAL, "%p is no message that is read and not freed", mem);
+        rc = c->writes ? cast_give_back(c, mem) : reader_free_held(c, mem);
     return call_end(&call, rc);
 }
 
@@ -165,7 +178,7 @@ int rcast_free(rcast_t cast, const void *mem)
 {
     uint64_t number;
 
-    if (UNLIKELY(!cast_may(cast, false, 0) || mem == NULL))
+    if (UNLIKELY(!cast_may(cast, false, 0) || mem == NULL || !reader_is_short(cast)))
         return reader_free_slow(cast, mem);
     number = reader_find(cast, mem);
     if (UNLIKELY(number == cast->next))
@@ -220,10 +233,8 @@ int rcast_recv(rcast_t cast, void *buf, size_t room, size_t *bytes, int flags)
 
     if (LIKELY(cast_may(cast, false, flags) && bytes != NULL && (buf != NULL || room == 0)))
         rc = reader_once(cast, &m);
-    if (UNLIKELY(rc != 0 || m.bytes > room))
-        return rc != -EINVAL && rc != 0 && reader_is_over(cast, rc, flags)
-                   ? rc
-                   : reader_recv_slow(cast, buf, room, bytes, flags);
+    if (UNLIKELY(rc != 0 || m.bytes > room || m.bytes > COPY_UNCOUNTED_MOST))
+        return reader_is_over(rc, flags) ? rc : reader_recv_slow(cast, buf, room, bytes, flags);
     reader_recv_copy(cast, &m, buf, bytes);
     return 0;
 }

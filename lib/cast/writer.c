@@ -124,8 +124,11 @@ static int writer_alloc_attempt(struct rcast *c, void *of)
 static int writer_alloc_in_heap(struct rcast *c, size_t bytes, raddr_t *d, int flags)
 {
     struct writer_alloc_arguments a = {bytes, ADDR_NULL};
-    int rc = cast_await(c, flags, writer_alloc_attempt, &a);
+    int rc;
 
+    if (c->in_flight >= c->ahead)
+        writer_raise_floor(c, c->next);
+    rc = cast_await(c, flags, writer_alloc_attempt, &a);
     if (rc == -ETIMEDOUT)
         rc = cast_writer_timed_out(c, "memory");
     *d = a.d;
@@ -160,8 +163,11 @@ int rcast_alloc(rcast_t cast, size_t bytes, void **mem, int flags)
     if (UNLIKELY(!cast_may(cast, true, flags) || mem == NULL || cast->nunsent == CAST_UNSENT))
         return writer_alloc_slow(cast, bytes, mem, flags);
     if (bytes > CAST_INLINE) {
-        if (UNLIKELY(cast->in_flight >= cast->ahead))
+        if (UNLIKELY(cast->in_flight >= cast->ahead)) {
+            if (cast->path[1] != NULL) /* it takes a lock: in counted calls alone */
+                return writer_alloc_slow(cast, bytes, mem, flags);
             writer_raise_floor(cast, cast->next);
+        }
         d = rvmem_alloc(cast->heap, bytes);
         if (UNLIKELY(d == ADDR_NULL))
             return writer_alloc_slow(cast, bytes, mem, flags);

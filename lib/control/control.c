@@ -17,15 +17,17 @@
 #include <arpa/inet.h>
 #include <errno.h>
 
-const char *control_address(void)
+static char control_address_text[INET6_ADDRSTRLEN]; /* written by control_start alone */
+
+const char *control_address(void) { return control_address_text; }
+
+static void control_set_address(void)
 {
-    static char text[INET6_ADDRSTRLEN];
     const struct card_address *a = &control.card.address[0];
 
-    *text = '\0';
     if (control.card.addresses > 0)
-        (void)inet_ntop(a->family == 4 ? AF_INET : AF_INET6, a->bytes, text, sizeof(text));
-    return text;
+        (void)inet_ntop(a->family == 4 ? AF_INET : AF_INET6, a->bytes, control_address_text,
+                        sizeof(control_address_text));
 }
 
 int control_local_ranks(void) { return control_running() ? control.local_ranks : 1; }
@@ -112,6 +114,7 @@ int control_start(const struct control_hooks *hooks, int64_t deadline, struct er
     result = control_prepare(deadline, err);
     if (result != 0)
         goto failed;
+    control_set_address();
     control.local_ranks = control_count_local();
     /* release: pairs with control_running(); hooks may post at once */
     atomic_store_explicit(&control.running, true, memory_order_release);

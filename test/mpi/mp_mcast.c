@@ -112,6 +112,32 @@ static void readers_elsewhere(uint64_t context)
         read_end(c);
 }
 
+/*
+ * Ends by rexit alone: it closes what the ranks have open. The writer has more to send than the window admits, and readers read when
+ * it is in rexit; of one cast each side has opened only its own end.
+ */
+static void left_open(uint64_t context)
+{
+    rcast_t c = cast_open(context, 0, 128, 1 << 20), alone = NULL;
+    const void *mem;
+    size_t got;
+
+    if (mp_rank == 0)
+        (void)cast_open(context + 1, 0, 2, 4096); /* no reader ever opens it */
+    else
+        alone = cast_open(context + 2, 0, 2, 4096);
+    CHECK_OK(NULL, network_barrier());
+    for (uint64_t i = 0; i < 100; i++)
+        if (mp_rank == 0)
+            write_one(c, context, i, 8000);
+        else
+            read_one(c, context, i, 8000);
+    if (mp_rank == 0)
+        return;
+    CHECK_RC(R_EOF, NULL, rcast_read(c, &mem, &got, 0));
+    CHECK_RC(-ECONNRESET, NULL, rcast_read(alone, &mem, &got, 0));
+}
+
 static bool has_ipv6(void)
 {
     const struct sockaddr_in6 own = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
@@ -153,5 +179,6 @@ int main(int argc, char **argv)
     stream(context++, 0, 0, 0, 48, 2000);
     writer_elsewhere(context++);
     readers_elsewhere(context++);
+    left_open(context);
     return mp_end();
 }

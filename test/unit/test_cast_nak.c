@@ -489,6 +489,35 @@ static void test_a_root_that_waits_asks(void **state)
     cast_close(c);
 }
 
+/* Reports that only repeat what is known do not begin the delay again; when all is freed, nothing is waited for. */
+static void test_a_wait_ends(void **state)
+{
+    struct cast *c = cast_make(1, 0, 0, 0, 0, 5);
+    struct nak_head report = {.kind = NAK_REPORT};
+    int64_t due;
+
+    (void)state;
+    cast_run(c);
+    c->s.member[0].gone = false; /* it has not left */
+    c->s.member[0].freed = c->first;
+    c->s.member[0].got = c->s.next;
+    nak_sender_wait(&c->s, true, c->net.now);
+    c->net.now = nak_sender_due(&c->s);
+    nak_sender_tick(&c->s, c->net.now);
+    due = nak_sender_due(&c->s);
+    report.number = c->s.next;
+    report.message = c->first;
+    assert_int_equal(nak_sender_receive(&c->s, &report, c->net.now + 1), 0);
+    assert_true(nak_sender_due(&c->s) == due);
+    report.message = c->first + 4;
+    assert_int_equal(nak_sender_receive(&c->s, &report, c->net.now + 1), 0);
+    assert_true(nak_sender_due(&c->s) != NAK_NEVER);
+    report.message = c->first + 5;
+    assert_int_equal(nak_sender_receive(&c->s, &report, c->net.now + 1), 0);
+    assert_true(nak_sender_due(&c->s) == NAK_NEVER);
+    cast_close(c);
+}
+
 /* Where the group does not pass, each member gets its packets directly. */
 static void test_without_a_group(void **state)
 {
@@ -601,6 +630,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_every_message_arrives_once),
         cmocka_unit_test(test_programs_that_read_late),
         cmocka_unit_test(test_a_root_that_waits_asks),
+        cmocka_unit_test(test_a_wait_ends),
         cmocka_unit_test(test_without_a_group),
         cmocka_unit_test(test_numbers_wrap_around),
         cmocka_unit_test(test_the_dead_do_not_count),

@@ -13,6 +13,7 @@ int nak_sender_open(struct nak_sender *s, const struct nak_out *out, uint64_t ke
                              .key = key,
                              .next = first_packet,
                              .low = first_packet,
+                             .message = first_message,
                              .members = members,
                              .ask_at = NAK_NEVER,
                              .ask_delay = NAK_ASK_LEAST};
@@ -106,6 +107,7 @@ void nak_sender_send(struct nak_sender *s, const struct nak_head *head, const vo
     p->head.zero = 0;
     p->head.key = s->key;
     p->head.number = s->next++;
+    s->message = head->message + (head->flags != NAK_END);
     p->head.crc = nak_crc(&p->head, payload);
     p->payload = payload;
     p->sent_at = now;
@@ -135,6 +137,15 @@ static void sender_send_again(struct nak_sender *s, uint64_t number, int member,
 
 /* ---- reports ---- */
 
+/* A call may have ended at its deadline: nothing is left to wait for. */
+static void sender_end_wait(struct nak_sender *s)
+{
+    for (uint32_t i = 0; i < s->members; i++)
+        if (!s->member[i].gone && s->member[i].freed != s->message)
+            return;
+    s->waits = false;
+}
+
 int nak_sender_receive(struct nak_sender *s, const struct nak_head *head, int64_t now)
 {
     struct nak_member *m = head->member < s->members ? &s->member[head->member] : NULL;
@@ -148,21 +159,23 @@ int nak_sender_receive(struct nak_sender *s, const struct nak_head *head, int64_
     sender_measure(s, head, now);
     if ((head->flags & NAK_BY_GROUP) != 0)
         m->by_group = true;
-    if (head->message - m->freed <
-        UINT64_MAX / 2) /* the caller compares it with what it has sent */
+    progress = head->message != m->freed && head->message - m->freed < UINT64_MAX / 2;
+    if (progress) /* the caller compares it with what it has sent */
         m->freed = head->message;
     if (head->number - m->got > s->next - m->got) {
         s->stale++;
         return m->got - head->number < UINT64_MAX / 2 ? -ESTALE : -EPROTO;
     }
-    progress = head->number != m->got;
+    progress = progress || head->number != m->got;
     m->got = head->number;
     sender_advance(s);
     for (uint64_t n = head->number; missing != 0 && n != s->next; n++, missing >>= 1)
         if ((missing & 1) != 0)
             sender_send_again(s, n, head->member, now);
-    if (progress || nak_sender_done(s))
+    if (progress) {
+        sender_end_wait(s);
         sender_set_timer(s, now);
+    }
     return 0;
 }
 
@@ -172,6 +185,7 @@ void nak_sender_gone(struct nak_sender *s, uint32_t member, int64_t now)
         return;
     s->member[member].gone = true;
     sender_advance(s);
+    sender_end_wait(s);
     sender_set_timer(s, now);
 }
 

@@ -34,10 +34,11 @@ struct nak_sender {
     struct nak_out out;
     uint64_t key;
     uint64_t next, low;
+    uint64_t message;            /* all messages of which a packet was sent are below it */
     struct nak_retained *packet; /* NAK_WINDOW */
     struct nak_member *member;
     uint32_t members;
-    bool waits; /* a call waits for a member to free messages */
+    bool waits; /* a call waits for a member to free messages, and not all are freed */
     uint32_t serial;
     int64_t ask_at, ask_delay, asked_at;
     int64_t rtt; /* from a question to its answer, the least of late; 0: not measured */

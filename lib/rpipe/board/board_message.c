@@ -16,8 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLOSED_MOST                                                                                \
-    (1u << 20) /* messages that wait for a rank when one more CLOSED is sent to it */
+#define CLOSED_MOST 4096u /* messages that wait for a rank when one more CLOSED is sent to it */
 
 static _Atomic unsigned board_message_warned;
 

@@ -17,9 +17,6 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The most that is copied outside of a counted call: rexit takes a thread that has run for 1 ms for outside (thread_quiesce.h). */
-#define COPY_UNCOUNTED_MOST (64u << 10)
-
 static FORCE_INLINE void copy_small(void *to, const void *from, size_t n)
 {
     unsigned char *t = to;

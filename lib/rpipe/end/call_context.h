@@ -23,6 +23,9 @@
 
 struct rch;
 
+/* The most that is copied outside of a counted call: rexit takes a thread that has run for 1 ms for outside (thread_quiesce.h). */
+#define COPY_UNCOUNTED_MOST (64u << 10)
+
 struct call {
     const char *outer;  /* name of the call around this one; NULL: none */
     struct rch *inside; /* the end that it has entered (debug_check.h); NULL: none */

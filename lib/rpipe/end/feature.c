@@ -81,3 +81,10 @@ void features_release(struct rch *ch)
         if (end_features[i]->release != NULL)
             end_features[i]->release(ch);
 }
+
+void features_leave(int64_t deadline)
+{
+    for (int i = 0; end_features[i] != NULL; i++)
+        if (end_features[i]->leave != NULL)
+            end_features[i]->leave(deadline);
+}

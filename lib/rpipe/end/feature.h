@@ -42,6 +42,8 @@ struct end_feature {
     void (*close)(struct rch *ch);
     /* Gives back everything; the connection is closed, the end's areas are still there. Rendezvous lock held. */
     void (*release)(struct rch *ch);
+    /* rexit, when all ends are closed and no other thread is in a call: closes what else is open. Boards are still there. */
+    void (*leave)(int64_t deadline);
 };
 
 /* Ends with NULL. They are opened and attached in this order, and released in the opposite one. */
@@ -56,5 +58,6 @@ int features_quiesce(struct rch *ch, struct awaited *awaited);
 void features_peer_lost(struct rch *ch, int code);
 void features_close(struct rch *ch);
 void features_release(struct rch *ch);
+void features_leave(int64_t deadline);
 
 #endif

@@ -18,6 +18,7 @@
 #include "rpipe/end/call.h"
 #include "rpipe/end/counters.h"
 #include "rpipe/end/end_pool.h"
+#include "rpipe/end/feature.h"
 #include "rpipe/end/job_state.h"
 #include "rpipe/end/message.h"
 #include "rpipe/job/thread_quiesce.h"
@@ -403,6 +404,7 @@ static int rpipe_job_leave(void)
     RPIPE_FAILPOINT("rexit: begun");
     control_announce_exit();
     rpipe_job_close_all(deadline);
+    features_leave(deadline); /* casts are on boards */
     boards_close_all();
     deferred_close_finish(deadline);
     path_monitor_stop();
