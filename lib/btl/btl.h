@@ -224,8 +224,9 @@ struct btl_host {
      */
     void (*connection_failed)(void);
     /*
-     * The pid of a peer, or of this process, as this process sees it. The kernel has confirmed it.
-     * 0; -ENOTSUP and the reason: it is not visible from here.
+     * The pid of a peer, or of this process, as this process sees it: that of its card. A greeting of
+     * the peer is accepted from the process with this pid alone (SO_PEERCRED); before it has greeted,
+     * the kernel has not confirmed it. 0; -ENOTSUP and the reason: it is not visible from here.
      */
     int (*process)(int peer, int *pid, struct error *err);
 };

@@ -52,12 +52,20 @@ void cross_destroy(struct cross *cross)
 
     while ((l = cross->all) != NULL) {
         cross->all = l->next;
+        atomic_store_explicit(&l->record.cookie, 0, memory_order_seq_cst); /* before its memory */
         free(l);
     }
     pthread_mutex_destroy(&cross->lock);
 }
 
-void cross_forked(struct cross *cross) { pthread_mutex_init(&cross->lock, NULL); }
+void cross_forked(struct cross *cross)
+{
+    pthread_mutex_init(&cross->lock, NULL);
+    /* acquire: pairs with cross_take, in which another thread may have been */
+    for (struct cross_lent *l = atomic_load_explicit(&cross->all, memory_order_acquire); l != NULL;
+         l = l->next)
+        atomic_store_explicit(&l->record.cookie, 0, memory_order_seq_cst);
+}
 
 static int cross_check_setting(const struct cross *cross, struct error *err)
 {
@@ -93,8 +101,8 @@ static struct cross_lent *cross_take(struct cross *cross)
     l = calloc(1, sizeof(*l));
     if (l == NULL)
         return NULL;
-    l->next = cross->all;
-    cross->all = l;
+    l->next = atomic_load_explicit(&cross->all, memory_order_relaxed);
+    atomic_store_explicit(&cross->all, l, memory_order_release); /* pairs with cross_forked */
     return l;
 }
 
