@@ -49,6 +49,7 @@ unit_tests = \
 	test/unit/test_lowest_deep \
 	test/unit/test_overcommit \
 	test/unit/test_path_failure \
+	test/unit/test_mapping \
 	test/unit/test_model \
 	test/unit/test_modes \
 	test/unit/test_msg_match \
@@ -128,6 +129,7 @@ test_unit_test_coll_sim_SOURCES = test/unit/test_coll_sim.c test/unit/coll_case.
 test_unit_test_coll_sim_LDADD = tools/libsim.la lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_coll_graph_LDADD = lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_coll_plans_LDADD = lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
+test_unit_test_mapping_LDADD = lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_msg_match_LDADD = lib/libmsg.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_msg_places_LDADD = lib/libmsg.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_msg_wire_LDADD = lib/libmsg.la lib/libutil.la $(CMOCKA_LIBS)

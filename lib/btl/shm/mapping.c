@@ -6,8 +6,9 @@
  * 1. A mapping exists while its segment is announced or a block in it is attached.
  * 2. A key of the table contains the peer, so that a peer finds only mappings of its own segments.
  * 3. Every mapping is in the list of its peer; peer.mappings is the length of the list,
- *    peer.waiting the number of mappings that keep a descriptor. A peer without a mapping is not in
- *    the table.
+ *    peer.waiting the number of mappings that keep a descriptor. A peer is in the table from its first
+ *    announcement until it is gone and its last mapping is closed.
+ * 4. peer.newest is the largest id that has been announced, also if it was refused: no attach waits for it.
  */
 #include "btl/shm/mapping.h"
 
@@ -34,6 +35,7 @@ struct mapping_peer {
     struct link list;
     uint32_t mappings, waiting;
     uint64_t newest; /* the largest id that it has announced */
+    bool gone;       /* freed with its last mapping */
 };
 
 struct mapping {
@@ -83,7 +85,7 @@ static void mapping_peer_release(struct mapping_table *table, int peer)
 {
     struct mapping_peer *p = hash_get(&table->peers, (uint64_t)(uint32_t)peer);
 
-    if (p == NULL || p->mappings > 0)
+    if (p == NULL || p->mappings > 0 || !p->gone)
         return;
     hash_remove(&table->peers, (uint64_t)(uint32_t)peer);
     free(p);
@@ -136,11 +138,10 @@ static int mapping_fill(struct mapping *m, int fd, struct error *err)
     return rc;
 }
 
-/* A new mapping in both tables; NULL and an error message. */
-static struct mapping *mapping_create(struct mapping_table *table, int peer, uint64_t id,
-                                      struct error *err)
+/* A new mapping of p in both tables; p is NULL if there was no memory for it. NULL and an error message. */
+static struct mapping *mapping_create(struct mapping_table *table, struct mapping_peer *p, int peer,
+                                      uint64_t id, struct error *err)
 {
-    struct mapping_peer *p = mapping_peer_find(table, peer);
     struct mapping *m = NULL;
 
     if (p != NULL && p->mappings >= MAPPING_MOST)
@@ -169,18 +170,21 @@ void mapping_announced(struct mapping_table *table, int peer, uint64_t id, uint3
                        uint64_t bytes, int fd)
 {
     struct error err = {""};
+    struct mapping_peer *p;
     struct mapping *m;
 
     pthread_mutex_lock(&table->lock);
-    m = mapping_create(table, peer, id, &err);
+    p = mapping_peer_find(table, peer);
+    if (p != NULL) {
+        p->gone = false;
+        if (p->newest < id)
+            p->newest = id;
+    }
+    m = mapping_create(table, p, peer, id, &err);
     if (m != NULL) {
         m->access = access;
         m->bytes = bytes;
-        if (m->of->newest < id)
-            m->of->newest = id;
         m->error = mapping_fill(m, fd, &err);
-    } else {
-        mapping_peer_release(table, peer);
     }
     if (m == NULL || m->error != 0)
         log_few(&table->warnings, "shared memory that rank %d passed is refused: %s", peer,
@@ -216,6 +220,11 @@ void mapping_peer_gone(struct mapping_table *table, int peer)
     pthread_mutex_lock(&table->lock);
     p = hash_get(&table->peers, (uint64_t)(uint32_t)peer);
     left = p != NULL ? p->mappings : 0; /* the last close frees p */
+    if (p != NULL) {
+        p->gone = true;
+        p->newest = 0;
+    }
+    mapping_peer_release(table, peer);
     for (at = left > 0 ? p->list.next : NULL; left > 0; left--, at = after) {
         after = at->next;
         mapping_revoke(table, container_of(at, struct mapping, link));
