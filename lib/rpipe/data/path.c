@@ -7,12 +7,11 @@
 int path_open(struct rch *ch, struct error *err)
 {
     bool mapped = (ch->ops->attributes.capabilities & BTL_LOAD_STORE) != 0;
-    int rc;
+    const struct path_ops *path = mapped ? &path_mapped : &path_remote;
+    int rc = path->open(ch, err);
 
-    ch->path = mapped ? &path_mapped : &path_remote;
-    rc = ch->path->open(ch, err);
-    if (rc != 0 && ch->remote == NULL) /* such an end is never joined and has nothing to release */
-        ch->path = &path_mapped;
+    /* an end that has failed without a connection is never joined and has nothing to release */
+    ch->path = rc != 0 && ch->remote == NULL ? &path_mapped : path;
     return rc;
 }
 
