@@ -33,7 +33,8 @@
 #define HEAP 4096
 #define POLLED 3
 
-enum { INSIDE = 1 }; /* phase of rank 0 */
+/* Phases of rank 0: its threads are in calls; those that close what is open have been refused. */
+enum { INSIDE = 1, REFUSED };
 
 /* What a thread gets: ends of its own, opened by the main thread, and joined. */
 struct task {
@@ -165,6 +166,67 @@ static int streams_in(struct task *me)
     return rc;
 }
 
+/* ---- windows ---- */
+
+/* bytes; a copy takes longer than rexit waits for one that is not counted */
+#define PLACED ((size_t)32 << 20)
+
+/* Over shared memory, which main tries first. */
+static bool maps_memory(void) { return getenv("RPIPE_BTL") == NULL; }
+
+static struct {
+    rregion_t region;
+    rwindow_t window;
+    rremote_t remote;
+    char *from;
+} placed;
+
+static int places(struct task *me)
+{
+    int rc;
+
+    (void)me;
+    do
+        rc = rwindow_write(placed.remote, 0, placed.from, PLACED, NULL, NULL, 0);
+    while (rc == 0);
+    return rc;
+}
+
+static rregion_t kept_region;
+static struct board *kept_board;
+static _Atomic int closers = 2;
+
+/* rank 1 leaves, and rexit of this rank ends, after the last one */
+static int closed(int rc)
+{
+    if (atomic_fetch_sub(&closers, 1) == 1)
+        rank_reached(kept_board, 0, REFUSED);
+    return rc;
+}
+
+/* Begins when rexit has ended the calls, and nothing waits for it: refused, and made after rexit (close_kept). */
+static int closes_window(struct task *me)
+{
+    int rc = looks(me);
+
+    return closed(rc == -ENOTCONN ? rwindow_close(placed.window) : rc);
+}
+
+static int closes_region(struct task *me)
+{
+    int rc = looks(me);
+
+    return closed(rc == -ENOTCONN ? rregion_close(kept_region) : rc);
+}
+
+static void close_kept(void)
+{
+    EXPECT(rwindow_close(placed.window) == 0 && rregion_close(placed.region) == 0 &&
+               rregion_close(kept_region) == 0,
+           "after rexit: %s", rerror(NULL));
+    free(placed.from);
+}
+
 static void *runs(void *argument)
 {
     struct task *me = argument;
@@ -230,7 +292,7 @@ static int threads_now(void)
     return n;
 }
 
-#define TASKS_MOST 24
+#define TASKS_MOST 28
 static struct task tasks[TASKS_MOST];
 static int n_tasks;
 
@@ -240,6 +302,22 @@ static struct task *add(const char *name, int (*call)(struct task *))
 
     *t = (struct task){.name = name, .call = call, .peer = 1, .rc = 1};
     return t;
+}
+
+static void open_windows(struct task *t)
+{
+    rwindow_handle_t handle;
+
+    placed.from = calloc(1, PLACED);
+    CHECK(NULL, placed.from != NULL);
+    CHECK(NULL, rregion_open(&kept_region, NULL, NULL, 64) == 0);
+    CHECK(NULL, rregion_open(&placed.region, NULL, NULL, PLACED) == 0);
+    t->ch[0] = open_own(true, 94);
+    t->ch[1] = open_own(false, 94);
+    CHECK(t->ch[1], rwindow_open(&placed.window, t->ch[1], placed.region,
+                                 RWINDOW_WRITE | RWINDOW_READ, &handle) == 0);
+    CHECK(t->ch[0], rwait(t->ch[0]) == 0 && rwait(t->ch[1]) == 0);
+    CHECK(t->ch[0], rwindow_attach(&placed.remote, t->ch[0], &handle, 0) == 0);
 }
 
 /* Both ranks open in the same order; rank 0 gives its ends to its threads. */
@@ -289,6 +367,12 @@ static void open_all(int rank)
     add("rread_nb", looks)->ch[0] = open_end(rank, false, RPIPE_PUT, 90, false);
     add("", streams_out)->ch[0] = open_own(true, 91);
     add("", streams_in)->ch[0] = open_own(false, 91);
+    if (!maps_memory())
+        return;
+    add("rwindow_close", closes_window)->ch[0] = open_end(rank, false, RPIPE_PUT, 92, false);
+    add("rregion_close", closes_region)->ch[0] = open_end(rank, false, RPIPE_PUT, 93, false);
+    if (rank == 0)
+        open_windows(add("rwindow_write", places));
 }
 
 static int rank_zero(struct board *board, uint64_t delay_us)
@@ -297,6 +381,7 @@ static int rank_zero(struct board *board, uint64_t delay_us)
     int i, before = threads_now();
 
     CHECK(NULL, rinit(NULL, NULL) == 0);
+    kept_board = board;
     open_all(0);
     CHECK(NULL, network_barrier() == 0);
     for (i = 0; i < n_tasks; i++)
@@ -321,6 +406,8 @@ static int rank_zero(struct board *board, uint64_t delay_us)
                     strstr(t->error_message, "closed") != NULL),
                "%d, %s: the error message: %s", i, t->name, t->error_message);
     }
+    if (SEES_ORDER && maps_memory())
+        close_kept();
     while (threads_now() > before &&
            !deadline_passed(
                patience)) /* a thread that has been joined may still be listed for a moment */
@@ -359,6 +446,8 @@ static void one_job(uint64_t delay_us)
     if (job_reached(&job, 0, INSIDE))
         backoff_us(
             60000); /* more than a slice of sleep: what still waits then has not been notified */
+    if (SEES_ORDER && maps_memory())
+        (void)job_reached(&job, 0, REFUSED);
     atomic_store(&job.board->go, 1);
     for (rank = 0; rank < 2; rank++)
         EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0),

@@ -283,6 +283,61 @@ static void closed(void **state)
     assert_int_equal(word, 4711);
 }
 
+/* What is opened next is not what was closed last: the handles that were closed stay so. */
+static void reused(void **state)
+{
+    struct windowed w;
+    rremote_t remote[3];
+    rwindow_t window[3];
+    rwindow_handle_t handle;
+    int word = 4711;
+
+    (void)state;
+    windowed_open(&w, RPIPE_PUT, false, RWINDOW_WRITE);
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(w.p.w, rwindow_attach(&remote[i], w.p.w, &w.handle, 0));
+        CHECK_OK(w.p.r, rwindow_open(&window[i], w.p.r, w.there, RWINDOW_WRITE, &handle));
+    }
+    for (int i = 1; i >= 0; i--) {
+        CHECK_OK(w.p.w, rwindow_detach(remote[i]));
+        CHECK_OK(NULL, rwindow_close(window[i]));
+    }
+    CHECK_OK(w.p.w, rwindow_attach(&remote[2], w.p.w, &w.handle, 0));
+    CHECK_OK(w.p.r, rwindow_open(&window[2], w.p.r, w.there, RWINDOW_WRITE, &handle));
+    CHECK_RC(-EINVAL, NULL, rwindow_write(remote[0], 0, buffer[0], 1, w.here, &word, 0));
+    CHECK_RC(-EINVAL, NULL, rwindow_detach(remote[0]));
+    CHECK_RC(-EINVAL, NULL, rwindow_close(window[0]));
+    assert_int_equal(word, 4711);
+    CHECK_OK(w.p.w, rwindow_detach(remote[2]));
+    CHECK_OK(NULL, rwindow_close(window[2]));
+    windowed_close(&w);
+}
+
+/* A region that does not have the bytes, was closed or is a pipe's is refused where a write is one copy, too. */
+static void near_region(void **state)
+{
+    struct windowed w;
+    rregion_t small;
+    int word = 4711;
+
+    (void)state;
+    windowed_open(&w, RPIPE_PUT, false, RWINDOW_WRITE);
+    small = region_of(w.p.w, buffer[1] + 64, 64);
+    memset(w.memory, 0x5a, WINDOW);
+    for (size_t at = 60; at < 70; at++)
+        for (size_t bytes = 56; bytes < 68; bytes++)
+            if (at < 64 || at + bytes > 128)
+                CHECK_RC(-EINVAL, w.p.w,
+                         rwindow_write(w.remote, 1, buffer[1] + at, bytes, small, &word, 0));
+    CHECK_RC(-EINVAL, w.p.w, rwindow_write(w.remote, 1, buffer[1] + 64, 65, small, &word, 0));
+    CHECK_OK(NULL, rregion_close(small));
+    CHECK_RC(-EINVAL, w.p.w, rwindow_write(w.remote, 1, buffer[1] + 64, 64, small, &word, 0));
+    assert_int_equal(word, 4711);
+    for (size_t i = 0; i < 100; i++)
+        assert_int_equal(w.memory[i], 0x5a);
+    windowed_close(&w);
+}
+
 /* A window outlives the pipe that it was opened with, and serves every pipe between the two. */
 static void of_another_pipe(void **state)
 {
@@ -393,6 +448,8 @@ static int group(void)
         cmocka_unit_test(refused_everywhere),
         cmocka_unit_test(access_is_kept),
         cmocka_unit_test(closed),
+        cmocka_unit_test(reused),
+        cmocka_unit_test(near_region),
         cmocka_unit_test(of_another_pipe),
         cmocka_unit_test(altered),
         cmocka_unit_test(stale),

@@ -2,11 +2,13 @@
 /*
  * move.c: rwindow_write and rwindow_fetch: bytes to and from a window of the peer, without a message (window.h).
  *
- * Where the window is mapped and the end is in no other condition a write is one copy. Everything else is an attempt, which the path
- * of the end makes (path.h): copied by the kernel, or posted to the network.
+ * Where the window is mapped, the bytes are few enough for an uncounted copy (copy_small.h) and the end is in no other condition, a
+ * write is one copy. Everything else is an attempt in a counted call, which the path of the end makes (path.h): one longer copy, one by
+ * the kernel, or a post to the network.
  */
 #include "rpipe/window/window.h"
 
+#include "rpipe/data/copy_small.h"
 #include "rpipe/end/call.h"
 #include "rpipe/end/connector.h"
 #include "rpipe/end/path.h"
@@ -25,11 +27,16 @@ static bool move_is_inside(const struct rremote *r, uint64_t at, size_t bytes)
     return at <= r->bytes && bytes <= r->bytes - at;
 }
 
+static inline bool region_contains(const struct rregion *r, const void *near, size_t bytes)
+{
+    return (uintptr_t)near >= (uintptr_t)r->base && bytes <= r->bytes &&
+           (uintptr_t)near - (uintptr_t)r->base <= r->bytes - bytes;
+}
+
 /* The near memory is in the region, if one is given. */
 static int move_check_region(struct rch *ch, const struct window_move *m)
 {
     const struct rregion *r = m->region;
-    uintptr_t near = (uintptr_t)m->near;
 
     if (r == NULL)
         return 0;
@@ -37,8 +44,7 @@ static int move_check_region(struct rch *ch, const struct window_move *m)
         return call_error(ch, -EINVAL, "the region has been closed already (rregion_close)");
     if (r->own != NULL)
         return call_error(ch, -EINVAL, "the region is memory of a pipe, and this is no message");
-    if (near < (uintptr_t)r->base || m->bytes > r->bytes ||
-        near - (uintptr_t)r->base > r->bytes - m->bytes)
+    if (!region_contains(r, m->near, m->bytes))
         return call_error(ch, -EINVAL, "%zu bytes at %p are outside the region, %zu bytes at %p",
                           m->bytes, (void *)m->near, r->bytes, (void *)r->base);
     return 0;
@@ -84,7 +90,9 @@ static int move_attempt(struct rch *ch, void *arguments)
         rc = registration_local(ch, a->move.region, &a->move.memory);
     if (rc == 0)
         rc = ch->path->move(ch, &a->move);
-    if (rc == R_PENDING && (driven = ch->path->transfers_drive(ch)) != 0)
+    /* not before the end is joined: until then another thread may choose its path */
+    if (rc == R_PENDING && (state & STATE_JOINED) != 0 &&
+        (driven = ch->path->transfers_drive(ch)) != 0)
         rc = driven;
     return rc;
 }
@@ -111,16 +119,23 @@ static int move_slow(const char *name, struct rremote *remote, struct window_mov
     return call_end(&call, rc);
 }
 
+/* What move_check_region accepts. */
+static inline bool move_region_is_usable(const struct rregion *r, const void *near, size_t bytes)
+{
+    return r == NULL || (atomic_load_explicit(&r->open, memory_order_relaxed) != 0 &&
+                         r->own == NULL && region_contains(r, near, bytes));
+}
+
 int rwindow_write(rremote_t remote, uint64_t at, const void *from, size_t bytes, rregion_t region,
                   int *done, int flags)
 {
     struct window_move m = {
         .at = at, .near = (char *)(uintptr_t)from, .bytes = bytes, .done = done, .region = region};
 
-    if (LIKELY(remote != NULL && region == NULL && flags == 0 && from != NULL &&
+    if (LIKELY(remote != NULL && flags == 0 && from != NULL && bytes <= COPY_UNCOUNTED_MOST &&
                atomic_load_explicit(&remote->open, memory_order_acquire) != 0 &&
                remote->way == RWINDOW_MAPPED && (remote->access & RWINDOW_WRITE) != 0 &&
-               move_is_inside(remote, at, bytes) &&
+               move_is_inside(remote, at, bytes) && move_region_is_usable(region, from, bytes) &&
                atomic_load_explicit(&remote->ch->state, memory_order_acquire) == WRITER_READY)) {
         memcpy((char *)remote->memory.base + at, from, bytes);
         region_notify_done(done, 1);

@@ -18,16 +18,16 @@
 #include <stdlib.h>
 
 static pthread_mutex_t remote_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct rremote *remote_free;
+static struct rremote *remote_oldest_free, *remote_newest_free;
 
 static struct rremote *remote_take(void)
 {
     struct rremote *r;
 
     pthread_mutex_lock(&remote_lock);
-    r = remote_free;
-    if (r != NULL)
-        remote_free = r->next;
+    r = remote_oldest_free;
+    if (r != NULL && (remote_oldest_free = r->next) == NULL)
+        remote_newest_free = NULL;
     pthread_mutex_unlock(&remote_lock);
     if (r == NULL)
         r = malloc(sizeof(*r));
@@ -39,8 +39,12 @@ static struct rremote *remote_take(void)
 static void remote_put(struct rremote *r)
 {
     pthread_mutex_lock(&remote_lock);
-    r->next = remote_free;
-    remote_free = r;
+    r->next = NULL;
+    if (remote_newest_free != NULL)
+        remote_newest_free->next = r;
+    else
+        remote_oldest_free = r;
+    remote_newest_free = r;
     pthread_mutex_unlock(&remote_lock);
 }
 
@@ -58,7 +62,7 @@ int remote_begin(struct call *call, const char *name, const struct rremote *remo
     int rc;
 
     call_enter(call, name);
-    rc = remote_check(remote);
+    rc = calls_ended() ? job_check() : remote_check(remote); /* rexit has closed it */
     if (rc != 0)
         return rc;
     call_leave(call);

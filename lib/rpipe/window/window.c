@@ -18,7 +18,7 @@
 #include <string.h>
 
 static pthread_mutex_t window_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct rwindow *window_free;
+static struct rwindow *window_oldest_free, *window_newest_free;
 static _Atomic uint32_t window_numbers;
 
 static struct rwindow *window_take(void)
@@ -26,9 +26,9 @@ static struct rwindow *window_take(void)
     struct rwindow *w;
 
     pthread_mutex_lock(&window_lock);
-    w = window_free;
-    if (w != NULL)
-        window_free = w->next_free;
+    w = window_oldest_free;
+    if (w != NULL && (window_oldest_free = w->next_free) == NULL)
+        window_newest_free = NULL;
     pthread_mutex_unlock(&window_lock);
     if (w == NULL)
         w = malloc(sizeof(*w));
@@ -40,8 +40,12 @@ static struct rwindow *window_take(void)
 static void window_put(struct rwindow *w)
 {
     pthread_mutex_lock(&window_lock);
-    w->next_free = window_free;
-    window_free = w;
+    w->next_free = NULL;
+    if (window_newest_free != NULL)
+        window_newest_free->next_free = w;
+    else
+        window_oldest_free = w;
+    window_newest_free = w;
     pthread_mutex_unlock(&window_lock);
 }
 
@@ -138,6 +142,9 @@ int rwindow_open(rwindow_t *window, rch_t ch, rregion_t region, int flags, rwind
 
 static int window_close(struct rwindow *w)
 {
+    if (job_is_open() &&
+        calls_ended()) /* nothing waits for this call; it can be made after rexit */
+        return job_check();
     if (w == NULL || atomic_exchange_explicit(&w->open, 0, memory_order_relaxed) == 0)
         return call_error(NULL, -EINVAL, "the window %s",
                           w == NULL ? "is NULL" : "has been closed already");
