@@ -10,7 +10,7 @@
  *               RTS meets a receive that is advertised         promised: the sender moves it when it finds the RTR (DATA)
  *               RTR meets an RTS that waits                    the sender moves it (DATA)
  *               a large message finds a stored RTR             the sender moves it, without an RTS (DATA)
- *               RTR is older than the log of the sender        REFUSED: as if it had not been sent
+ *               RTR is older than the log of the sender        REFUSED, with its number: as if it had not been sent
  *
  * What is verified: the receive that the sender has chosen is the one that the order of messages chooses; each message is moved by
  * exactly one side; at rest no receive waits for a payload, and no receive waits for a message that is there.

@@ -63,6 +63,7 @@ void msg_unpost(struct rmsg *msg, struct msg_request *r)
     if (r->advertised) {
         struct msg_link *l = msg->link[r->peer];
 
+        r->advertised = false;
         l->advertised--;
         if (!list_empty(&l->wishing))
             msg_advertise(l);

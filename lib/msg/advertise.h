@@ -13,7 +13,7 @@
 
 /* Posts a receive, for which no message waits. l: the link of its source, or NULL. */
 void msg_post(struct rmsg *msg, struct msg_request *r, struct msg_link *l);
-/* A posted receive is matched, or ends. */
+/* A posted receive is matched, or ends: it is not advertised any more. */
 void msg_unpost(struct rmsg *msg, struct msg_request *r);
 /* Sends the RTRs that are possible now. */
 void msg_advertise(struct msg_link *l);

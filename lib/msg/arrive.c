@@ -59,6 +59,22 @@ static inline struct msg_request *arrive_match(struct msg_link *l, const struct 
     return n == NULL ? NULL : container_of(n, struct msg_request, node);
 }
 
+/*
+ * The receive r, which is next for a message, was abandoned at its deadline, and its UNDO is not answered yet: the next one takes its
+ * place. None behind it is advertised, since a call that waits posts no other receive, and an UNDO holds back all RTRs of the link: so
+ * the sender has addressed no later message to one of them.
+ */
+static __attribute__((cold, noinline)) struct msg_request *
+arrive_abandoned(struct msg_link *l, const struct msg_wire *w, struct msg_request *r)
+{
+    while (r != NULL && r->abandoned) {
+        msg_unpost(l->msg, r);
+        msg_request_received(l->msg, r, -ECANCELED);
+        r = arrive_match(l, w);
+    }
+    return r;
+}
+
 static const char *arrive_msg(struct msg_link *l, const struct msg_wire *w, raddr_t d)
 {
     struct msg_request *r;
@@ -68,6 +84,8 @@ static const char *arrive_msg(struct msg_link *l, const struct msg_wire *w, radd
         return "a message that its share of the memory here does not allow";
     l->seen++;
     r = arrive_match(l, w);
+    if (MSG_UNLIKELY(r != NULL && r->abandoned))
+        r = arrive_abandoned(l, w, r);
     if (r == NULL)
         return msg_kept_add(l, w, d, 0, w->bytes);
     l->msg->counts.received_posted++;
@@ -93,6 +111,8 @@ static const char *arrive_rts(struct msg_link *l, const struct msg_wire *w,
         return "an RTS without a send, or with an impossible length";
     l->seen++;
     r = arrive_match(l, w);
+    if (MSG_UNLIKELY(r != NULL && r->abandoned && !r->advertised)) /* advertised: DATA will come */
+        r = arrive_abandoned(l, w, r);
     if (r == NULL)
         return msg_kept_add(l, w, ADDR_NULL, f->id, f->bytes);
     l->msg->counts.received_offered++;
@@ -167,12 +187,12 @@ static const char *arrive_data(struct msg_link *l, const struct msg_wire *w,
     return NULL;
 }
 
-static const char *arrive_refused(struct msg_link *l, uint32_t receive)
+static const char *arrive_refused(struct msg_link *l, uint32_t receive, uint32_t number)
 {
     struct msg_request *r = pool_by_id(&l->msg->requests, receive);
 
-    if (r == NULL || r->send)
-        return NULL; /* it has been matched by an earlier message, and may be gone */
+    if (r == NULL || r->send || r->rtr != number)
+        return NULL; /* it has been matched by an earlier message, and may be gone, or started again */
     if (r->state == MSG_POSTED && r->advertised && r->peer == l->peer)
         msg_advertise_refused(l, r);
     else if (r->state == MSG_PROMISED && r->link == l)
@@ -210,7 +230,7 @@ static const char *arrive_fixed(struct msg_link *l, const struct msg_wire *w, ra
     case MSG_WIRE_ABORT:
         return arrive_abort(l, w->word);
     case MSG_WIRE_REFUSED:
-        return arrive_refused(l, w->word);
+        return arrive_refused(l, w->word, f.id);
     case MSG_WIRE_UNDONE:
         return msg_advertise_undone(l, w->word) ? NULL : "an UNDONE that nothing asked for";
     default:

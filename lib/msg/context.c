@@ -14,8 +14,9 @@
  * The pipes of a link have a context that follows from that of the program, with one of the bits that rpipe() reserves for the
  * library; the mapping is one to one. MSG_LIBRARY is the flag of rpipe_config_t that allows these bits (rpipe/end/config.h).
  */
-#define MSG_CONTEXT_END (UINT64_C(1) << 61)
 #define MSG_CONTEXT_BITS (UINT64_C(1) << 61)
+#define MSG_CONTEXT_LIBRARY (UINT64_C(3) << 61)
+#define MSG_CONTEXT_NAMED (UINT64_C(1) << 63) /* of rcontext */
 #define MSG_CONTEXT_FACTOR UINT64_C(0x9e3779b97f4a7c15)
 #define MSG_LIBRARY (1u << 31)
 
@@ -47,7 +48,7 @@ static int context_resolve(rmsg_config_t *c)
         c->eager_most = MSG_EAGER_DEFAULT;
     if (c->advertise_least == 0)
         c->advertise_least = MSG_ADVERTISE_DEFAULT;
-    if (c->context >= MSG_CONTEXT_END)
+    if ((c->context & MSG_CONTEXT_LIBRARY) != 0)
         return msg_fail(-EINVAL,
                         "rmsg_open: context is 0x%llx; it must be below 2^61 or come from rcontext",
                         (unsigned long long)c->context);
@@ -70,8 +71,8 @@ static int context_resolve(rmsg_config_t *c)
 static void context_configure_pipes(struct rmsg *msg, const rmsg_config_t *c)
 {
     msg->in_cfg = (rpipe_config_t){
-        .context = MSG_CONTEXT_BITS |
-                   ((c->context * MSG_CONTEXT_FACTOR + MSG_WIRE_MAGIC) & (MSG_CONTEXT_END - 1)),
+        .context = MSG_CONTEXT_BITS | (c->context & MSG_CONTEXT_NAMED) |
+                   ((c->context * MSG_CONTEXT_FACTOR + MSG_WIRE_MAGIC) & (MSG_CONTEXT_BITS - 1)),
         .flags = MSG_LIBRARY,
         .backend = c->backend,
     };
@@ -115,8 +116,8 @@ static struct rmsg *context_make(const rmsg_config_t *c)
     if (msg->eager_most > c->heap_bytes / 8)
         msg->eager_most = (uint32_t)(c->heap_bytes / 8);
     list_init(&msg->busy);
-    pool_init(&msg->requests, sizeof(struct msg_request));
-    pool_init(&msg->messages, sizeof(struct msg_message));
+    pool_init(&msg->requests, sizeof(struct msg_request), RMSG_REQUESTS);
+    pool_init(&msg->messages, sizeof(struct msg_message), POOL_MOST);
     msg_wire_hello_init(&msg->hello, msg->share, (uint32_t)(c->heap_bytes / 8));
     context_configure_pipes(msg, c);
     msg->link = calloc((size_t)msg->ranks, sizeof(struct msg_link *));

@@ -19,7 +19,9 @@ void msg_kept_free(struct rmsg *msg, struct msg_message *m)
 {
     if (m->d != ADDR_NULL)
         (void)rmalloc_free(m->link->in, m->d);
-    if (!m->offered)
+    if (m->offered)
+        m->link->offered--;
+    else
         msg_kept_consumed(m->link, m->bytes);
     pool_put(&msg->messages, &m->item);
 }
@@ -36,13 +38,17 @@ const char *msg_kept_add(struct msg_link *l, const struct msg_wire *w, raddr_t d
                          uint64_t bytes)
 {
     struct rmsg *msg = l->msg;
-    struct msg_message *m = pool_get(&msg->messages);
+    struct msg_message *m;
 
+    if (send != 0 && l->offered >= RMSG_REQUESTS)
+        return "more RTSs than it can have requests";
+    m = pool_get(&msg->messages);
     if (m == NULL)
         return "more messages than this process has memory for";
     m->link = l;
     m->taken = m->consumed = false;
     m->offered = send != 0;
+    l->offered += m->offered;
     m->send = send;
     m->bytes = bytes;
     m->d = ADDR_NULL;

@@ -111,6 +111,7 @@ struct msg_link {
     uint32_t starved;    /* attempts in a row to send a part for which there was no memory */
     uint32_t advertised; /* own receives with an RTR at the peer */
     uint32_t rtr;        /* number of the last RTR */
+    uint32_t offered;    /* messages of the peer that wait here, and whose payload is there */
     struct link waiting, moving;  /* sends */
     struct link wishing, undoing; /* receives */
     struct msg_owed *owed;        /* a ring */

@@ -130,18 +130,22 @@ static inline void msg_out_sent(struct msg_link *l, uint32_t space, uint32_t tag
 
 void msg_out_move(struct msg_request *r, uint32_t receive, uint64_t room)
 {
+    struct msg_link *l = r->link;
+    bool give_up;
+
     r->other = receive;
     r->total = r->bytes < room ? r->bytes : (size_t)room;
     r->moved = 0;
     r->state = MSG_MOVING;
     if (r->total == 0 || r->abandoned) {
-        if (r->total > 0)
-            msg_out_say(r->link, MSG_WIRE_ABORT, 0, receive, NULL);
-        msg_request_sent(r, 0);
+        give_up = r->total > 0;
+        msg_request_sent(r, 0); /* before what may end all sends of the link */
+        if (give_up)
+            msg_out_say(l, MSG_WIRE_ABORT, 0, receive, NULL);
         return;
     }
-    list_append(&r->link->moving, &r->queue);
-    msg_out_busy(r->link);
+    list_append(&l->moving, &r->queue);
+    msg_out_busy(l);
 }
 
 /* A message whose payload does not leave now. There is a slot. */
@@ -266,9 +270,11 @@ static bool msg_out_push_moving(struct msg_link *l)
         int rc = 0;
 
         if (r->abandoned) {
+            uint32_t receive = r->other;
+
             list_remove(&r->queue);
-            msg_out_say(l, MSG_WIRE_ABORT, 0, r->other, NULL);
-            msg_request_sent(r, 0);
+            msg_request_sent(r, 0); /* frees it, before what may end all sends of the link */
+            msg_out_say(l, MSG_WIRE_ABORT, 0, receive, NULL);
             continue;
         }
         for (int burst = 0; burst < OUT_BURST && r->moved < r->total && rc == 0; burst++)

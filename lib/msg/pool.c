@@ -2,12 +2,24 @@
 /* pool.c: see pool.h. */
 #include "msg/pool.h"
 
+static bool pool_grow_table(struct pool *p)
+{
+    uint32_t room = p->room == 0 ? 16 : 2 * p->room;
+    char **chunk = realloc(p->chunk, room * sizeof(*chunk));
+
+    if (chunk == NULL)
+        return false;
+    p->chunk = chunk;
+    p->room = room;
+    return true;
+}
+
 bool pool_grow(struct pool *p)
 {
     uint32_t first = p->chunks * POOL_CHUNK;
     char *chunk;
 
-    if (first >= POOL_MOST)
+    if (first >= p->most || (p->chunks == p->room && !pool_grow_table(p)))
         return false;
     chunk = calloc(POOL_CHUNK, p->object_bytes);
     if (chunk == NULL)

@@ -18,7 +18,8 @@
 #include <string.h>
 
 #define POOL_CHUNK 256u
-#define POOL_MOST (1u << 20) /* objects, index 0 included */
+#define POOL_IDS (1u << 20)  /* objects that have ids, index 0 included */
+#define POOL_MOST (1u << 31) /* objects */
 
 struct pool_item { /* first member of an object */
     uint32_t index, generation;
@@ -27,21 +28,24 @@ struct pool_item { /* first member of an object */
 };
 
 struct pool {
-    char *chunk[POOL_MOST / POOL_CHUNK];
+    char **chunk;
     size_t object_bytes;
-    uint32_t chunks, free, used;
+    uint32_t most, chunks, room, free, used;
 };
 
-static inline void pool_init(struct pool *p, size_t object_bytes)
+/* most: objects, index 0 included; at most POOL_IDS where ids are used. */
+static inline void pool_init(struct pool *p, size_t object_bytes, uint32_t most)
 {
     memset(p, 0, sizeof(*p));
     p->object_bytes = object_bytes;
+    p->most = most;
 }
 
 static inline void pool_destroy(struct pool *p)
 {
     for (uint32_t i = 0; i < p->chunks; i++)
         free(p->chunk[i]);
+    free(p->chunk);
 }
 
 /* The object with an index below chunks * POOL_CHUNK. */
@@ -50,7 +54,7 @@ static inline void *pool_at(const struct pool *p, uint32_t index)
     return p->chunk[index / POOL_CHUNK] + index % POOL_CHUNK * p->object_bytes;
 }
 
-/* False: no memory, or POOL_MOST objects. */
+/* False: no memory, or all objects that may be. */
 bool pool_grow(struct pool *p);
 
 /* An object whose other members are as its last user has left them; NULL: no memory. */
@@ -105,7 +109,7 @@ static inline void *pool_by_handle(const struct pool *p, uint64_t handle)
 
 static inline void *pool_by_id(const struct pool *p, uint32_t id)
 {
-    struct pool_item *item = pool_by_index(p, id & (POOL_MOST - 1));
+    struct pool_item *item = pool_by_index(p, id & (POOL_IDS - 1));
 
     return item != NULL && pool_id(item) == id ? item : NULL;
 }

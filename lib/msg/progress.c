@@ -23,9 +23,10 @@
 #define PROGRESS_OTHERS_EVERY 4    /* turns for one link, one for the others, */
 #define PROGRESS_THOROUGH_EVERY 16 /* and one for new links */
 #define PROGRESS_POLLS 64          /* turns that find nothing, before the thread waits */
-#define PROGRESS_SLICE_MS 1        /* of waiting, between two checks of what rpoll does not see */
-#define PROGRESS_YIELD_NS 1000000  /* of giving the processor away, before the thread sleeps, */
-#define PROGRESS_SLEEP_NS 50000    /* so long each time */
+#define PROGRESS_FINDS 64   /* turns that find something, between two checks of the deadline */
+#define PROGRESS_SLICE_MS 1 /* of waiting, between two checks of what rpoll does not see */
+#define PROGRESS_YIELD_NS 1000000 /* of giving the processor away, before the thread sleeps, */
+#define PROGRESS_SLEEP_NS 50000   /* so long each time */
 
 /* ---- one turn ---- */
 
@@ -126,21 +127,36 @@ static int progress_yield(struct msg_wait *w)
     return msg_check_job("a wait");
 }
 
+/* Before a turn: after the last one the caller was not done. */
+static int progress_deadline(const struct rmsg *msg, struct msg_wait *w)
+{
+    int64_t now = msg_now_ms();
+
+    w->due = false;
+    if (w->deadline == 0)
+        w->deadline = msg->timeout_ms < 0 ? INT64_MAX : now + msg->timeout_ms;
+    if (now < w->deadline)
+        return 0;
+    return msg_fail(-ETIMEDOUT, "not done within %d ms", msg->timeout_ms);
+}
+
 int msg_progress_wait(struct rmsg *msg, struct msg_link *l, struct msg_wait *w)
 {
+    int rc = MSG_UNLIKELY(w->due) ? progress_deadline(msg, w) : 0;
+
+    if (MSG_UNLIKELY(rc != 0))
+        return rc;
     if (msg_progress_turn(msg, l, w->turns)) {
         w->turns = 0;
         w->yields = 0;
+        w->due = ++w->found % PROGRESS_FINDS == 0;
         return 0;
     }
     if (MSG_LIKELY(++w->turns < PROGRESS_POLLS)) {
         msg_pause();
         return 0;
     }
-    if (w->deadline == 0)
-        w->deadline = msg->timeout_ms < 0 ? INT64_MAX : msg_now_ms() + msg->timeout_ms;
-    else if (msg_now_ms() >= w->deadline)
-        return msg_fail(-ETIMEDOUT, "not done within %d ms", msg->timeout_ms);
+    w->due = true;
     (void)msg_progress_all(msg);
     return list_empty(&msg->busy) ? progress_sleep(msg) : progress_yield(w);
 }

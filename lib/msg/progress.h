@@ -8,6 +8,8 @@
 /* A wait of one call. {0} at first. */
 struct msg_wait {
     uint32_t turns;   /* in a row that found nothing */
+    uint32_t found;   /* turns that found something */
+    bool due;         /* the deadline is checked before the next turn */
     int64_t deadline; /* ms; 0: not known yet */
     int64_t yields;   /* time at which the turns began to yield, ns; 0: not yet */
 };

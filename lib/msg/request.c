@@ -23,6 +23,7 @@ struct msg_request *msg_request_make(struct rmsg *msg, const char *call, bool se
     r->peer = peer;
     r->space = space;
     r->tag = tag;
+    r->rtr = 0;
     r->link = NULL;
     r->buf = buf;
     r->bytes = bytes;

@@ -63,6 +63,17 @@ int rmsg_isend(rmsg_t msg, int to, uint32_t space, uint32_t tag, const void *buf
     return 0;
 }
 
+/* Opens the link to a rank, if it is not open; 0, or why it takes no messages. */
+static int send_possible(struct rmsg *msg, int to)
+{
+    int rc;
+    const struct msg_link *l = msg_link_to(msg, to, "rmsg_send", &rc);
+
+    if (l == NULL)
+        return rc;
+    return l->state == LINK_ENDED || l->out_code != 0 ? msg_link_failed(l, "rmsg_send") : 0;
+}
+
 /* Without waiting, and without a request: only what fits into the memory of the peer now. */
 static int send_now(struct rmsg *msg, int to, uint32_t space, uint32_t tag, const void *buf,
                     size_t bytes)
@@ -74,10 +85,8 @@ static int send_now(struct rmsg *msg, int to, uint32_t space, uint32_t tag, cons
         rc = msg_out_send(l, space, tag, buf, bytes, NULL);
         return rc == 0 || rc == R_PENDING ? rc : msg_link_failed(l, "rmsg_send");
     }
-    l = msg_link_to(msg, to, "rmsg_send", &rc);
-    if (l == NULL)
-        return rc;
-    return l->state == LINK_ENDED || l->out_code != 0 ? msg_link_failed(l, "rmsg_send") : R_PENDING;
+    rc = send_possible(msg, to);
+    return rc != 0 ? rc : R_PENDING;
 }
 
 int rmsg_send(rmsg_t msg, int to, uint32_t space, uint32_t tag, const void *buf, size_t bytes,
@@ -97,6 +106,9 @@ int rmsg_send(rmsg_t msg, int to, uint32_t space, uint32_t tag, const void *buf,
     }
     if ((flags & R_NOWAIT) != 0) {
         (void)msg_progress_all(msg);
+        rc = send_possible(msg, to);
+        if (rc != 0)
+            return rc;
         return msg_fail(R_PENDING, "rmsg_send: %zu bytes to rank %d cannot leave without waiting",
                         bytes, to);
     }

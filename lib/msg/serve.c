@@ -30,7 +30,7 @@ static const char *serve_rtr(struct msg_link *l, const struct msg_wire *w,
         return NULL;
     case PLACES_REFUSED:
         msg->counts.rtr_refused++;
-        msg_out_say(l, MSG_WIRE_REFUSED, 0, f->id, NULL);
+        msg_out_say(l, MSG_WIRE_REFUSED, 0, f->id, &(struct msg_wire_fields){.id = f->number});
         return NULL;
     case PLACES_INVALID:
         return "an RTR that no message can be for";

@@ -95,7 +95,7 @@ int msg_wait_blocking(struct rmsg *msg, struct msg_request *r, rmsg_status_t *st
             rc = wait_lost(msg, r, call);
         else
             rc = wait_named(call, rc);
-        if (MSG_UNLIKELY(rc != 0)) {
+        if (MSG_UNLIKELY(rc != 0 && !msg_request_done(r))) {
             if (r->state == MSG_POSTED)
                 msg_advertise_cancel(msg, r);
             msg_request_abandon(msg, r);
@@ -149,7 +149,7 @@ static int wait_one(struct rmsg *msg, rmsg_request_t *request, rmsg_status_t *st
         }
         rc = msg_progress_wait(msg, wait_link(msg, r), &w);
         rc = MSG_LIKELY(rc == 0) ? wait_lost(msg, r, call) : wait_named(call, rc);
-        if (MSG_UNLIKELY(rc != 0))
+        if (MSG_UNLIKELY(rc != 0 && !msg_request_done(r)))
             return rc;
     }
     if (!r->persistent)
@@ -172,6 +172,14 @@ int rmsg_wait(rmsg_t msg, rmsg_request_t *request, rmsg_status_t *status, int fl
     return wait_one(msg, request, status, flags, "rmsg_wait");
 }
 
+/* A request whose wait has failed: false if it has completed, and is persistent. */
+static inline bool wait_goes_on(const struct rmsg *msg, rmsg_request_t handle)
+{
+    const struct msg_request *r = pool_by_handle(&msg->requests, handle);
+
+    return r == NULL || r->abandoned || r->state != MSG_INACTIVE;
+}
+
 int rmsg_wait_all(rmsg_t msg, rmsg_request_t *requests, int n, rmsg_status_t *status, int flags)
 {
     int rc = msg_check_call(msg, "rmsg_wait_all", flags, 0), first = 0;
@@ -189,8 +197,8 @@ int rmsg_wait_all(rmsg_t msg, rmsg_request_t *requests, int n, rmsg_status_t *st
             continue;
         }
         rc = wait_one(msg, &requests[i], s, 0, "rmsg_wait_all");
-        if (MSG_UNLIKELY(rc != 0 && requests[i] != 0))
-            return rc; /* still active */
+        if (MSG_UNLIKELY(rc != 0 && requests[i] != 0 && wait_goes_on(msg, requests[i])))
+            return rc;
         if (first == 0)
             first = rc;
     }
@@ -219,6 +227,20 @@ static int wait_find(const struct rmsg *msg, const rmsg_request_t *requests, int
     return n;
 }
 
+/* A death that one of n requests, none of which is done, has to report. */
+static inline int wait_any_lost(struct rmsg *msg, const rmsg_request_t *requests, int n)
+{
+    int rc = 0;
+
+    for (int i = 0; i < n && MSG_UNLIKELY(msg->lost != 0) && rc == 0; i++) {
+        const struct msg_request *r = pool_by_handle(&msg->requests, requests[i]);
+
+        if (r != NULL)
+            rc = wait_lost(msg, r, "rmsg_wait_any");
+    }
+    return rc;
+}
+
 int rmsg_wait_any(rmsg_t msg, rmsg_request_t *requests, int n, int *which, rmsg_status_t *status,
                   int flags)
 {
@@ -232,6 +254,9 @@ int rmsg_wait_any(rmsg_t msg, rmsg_request_t *requests, int n, int *which, rmsg_
     if (rc != 0)
         return rc;
     while ((found = wait_find(msg, requests, n, &active, &rc)) == n && rc == 0 && active) {
+        rc = wait_any_lost(msg, requests, n);
+        if (MSG_UNLIKELY(rc != 0))
+            return rc;
         if ((flags & R_NOWAIT) != 0 && w.turns > 0)
             return msg_fail(R_PENDING, "rmsg_wait_any: the requests are active");
         if ((flags & R_NOWAIT) != 0) {

@@ -17,7 +17,7 @@
  *     RTR        tag      a receive waits: receive, number, seen, skip, bytes
  *     CTS        send     send it as parts, up to `bytes` bytes: receive, bytes
  *     FIN        send     it has been matched, and no payload is needed
- *     REFUSED    receive  its RTR came too late
+ *     REFUSED    receive  its RTR with this number came too late: number
  *     UNDO       tag      forget RTRs of this space and tag from this number on: number
  *     UNDONE     number   done
  *     CREDIT     0        messages that were consumed, in units, since the beginning: units
@@ -61,7 +61,7 @@ enum msg_wire_kind {
 
 /* Memory of the kinds that have a fixed length; zero where a kind does not use it. */
 struct msg_wire_fields {
-    uint32_t id;     /* RTS, DATA: send; PLACED, RTR, CTS: receive; UNDO: number */
+    uint32_t id;     /* RTS, DATA: send; PLACED, RTR, CTS: receive; REFUSED, UNDO: number */
     uint32_t skip;   /* RTR: earlier receives of this space and tag */
     uint64_t bytes;  /* RTS, PLACED: of the message; RTR, CTS: of the buffer; CREDIT: units */
     uint64_t seen;   /* RTR: number of the last message that was matched or kept */
@@ -86,8 +86,9 @@ static inline uint64_t msg_wire_header(enum msg_wire_kind kind, uint32_t space, 
 static inline size_t msg_wire_fields_bytes(enum msg_wire_kind kind)
 {
     static const uint8_t bytes[MSG_WIRE_KINDS_END] = {
-        [MSG_WIRE_RTS] = 16, [MSG_WIRE_PLACED] = 16, [MSG_WIRE_DATA] = 4,   [MSG_WIRE_RTR] = 32,
-        [MSG_WIRE_CTS] = 16, [MSG_WIRE_UNDO] = 4,    [MSG_WIRE_CREDIT] = 16};
+        [MSG_WIRE_RTS] = 16,    [MSG_WIRE_PLACED] = 16, [MSG_WIRE_DATA] = 4,
+        [MSG_WIRE_RTR] = 32,    [MSG_WIRE_CTS] = 16,    [MSG_WIRE_UNDO] = 4,
+        [MSG_WIRE_CREDIT] = 16, [MSG_WIRE_REFUSED] = 4};
 
     return bytes[kind];
 }

@@ -382,6 +382,72 @@ static void who_comes_first(void)
     meet();
 }
 
+/* Persistent receives that fail have completed, and all are waited for. */
+static void persistent_failures(void)
+{
+    int to = (mp_rank + 1) % mp_ranks, from = (mp_rank + mp_ranks - 1) % mp_ranks;
+    uint64_t out[2] = {1, 2}, in[2] = {0, 0};
+    rmsg_status_t status[2] = {{0}, {0}};
+    rmsg_request_t r[2];
+
+    for (int i = 0; i < 2; i++)
+        MSG_OK(
+            rmsg_irecv(msg, from, 7, (uint32_t)i, &in[i], sizeof(in[i]), &r[i], RMSG_PERSISTENT));
+    for (int turn = 0; turn < 2; turn++) {
+        MSG_OK(rmsg_start(msg, r, 2));
+        MSG_OK(rmsg_send(msg, to, 7, 0, out, sizeof(out), 0));
+        MSG_OK(rmsg_send(msg, to, 7, 1, out, sizeof(out), 0));
+        MSG_RC(-EMSGSIZE, rmsg_wait_all(msg, r, 2, status, 0));
+        CHECK(NULL, status[0].bytes == sizeof(out) && status[1].bytes == sizeof(out));
+        CHECK(NULL, status[1].tag == 1 && status[1].error == -EMSGSIZE && in[1] == 1);
+        status[1] = (rmsg_status_t){0};
+    }
+    for (int i = 0; i < 2; i++)
+        MSG_OK(rmsg_request_free(msg, &r[i]));
+    meet();
+}
+
+/*
+ * A receive of rank 0 ends at its deadline while rank 1, which waits in another context, has not read its RTR: a small message
+ * is for the next receive.
+ */
+static void late_message(rmsg_t other)
+{
+    static char in[LONGEST];
+    uint64_t value = 4711;
+
+    if (mp_rank == 0 && mp_ranks > 1) {
+        MSG_OK(rmsg_set_timeout(msg, 20));
+        MSG_RC(-ETIMEDOUT, rmsg_recv(msg, 1, 6, 1, in, LONGEST, NULL, 0));
+        MSG_OK(rmsg_set_timeout(msg, 0));
+        MSG_OK(rmsg_send(other, 1, 6, 1, NULL, 0, 0));
+        value = 0;
+        MSG_OK(rmsg_recv(msg, 1, 6, 1, &value, sizeof(value), NULL, 0));
+        CHECK(NULL, value == 4711);
+    } else if (mp_rank == 1) {
+        MSG_OK(rmsg_recv(other, 0, 6, 1, NULL, 0, NULL, 0));
+        MSG_OK(rmsg_send(msg, 0, 6, 1, &value, sizeof(value), 0));
+    }
+    meet();
+}
+
+/* A context that has a name, beside one that has a number. */
+static void named(void)
+{
+    const rmsg_config_t cfg = {.context = rcontext("named"), .heap_bytes = 64 << 10},
+                        reserved = {.context = UINT64_C(1) << 62};
+    int to = (mp_rank + 1) % mp_ranks, from = (mp_rank + mp_ranks - 1) % mp_ranks;
+    rmsg_t other;
+    char byte = 1;
+
+    MSG_RC(-EINVAL, rmsg_open(&other, &reserved));
+    MSG_OK(rmsg_open(&other, &cfg));
+    MSG_OK(rmsg_send(other, to, 0, 0, &byte, 1, 0));
+    MSG_OK(rmsg_recv(other, from, 0, 0, &byte, 1, NULL, 0));
+    late_message(other);
+    MSG_OK(rmsg_close(other));
+}
+
 static void misuse(void)
 {
     rmsg_request_t r = 0;
@@ -439,6 +505,8 @@ int main(int argc, char **argv)
     draws = random_mix(mp_seed ^ (uint64_t)mp_rank << 40);
     misuse();
     synchronous_and_persistent();
+    persistent_failures();
+    named();
     for (int i = 0; i < 3; i++)
         random_program(each);
     who_comes_first();

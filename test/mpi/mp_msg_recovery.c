@@ -55,6 +55,7 @@ static void survivor(void)
     rmsg_message_t taken;
     rmsg_status_t status;
     uint64_t value = 0;
+    int which;
 
     MSG_OK(rmsg_recv(msg, VICTIM, 0, 6, NULL, 0, NULL, 0));
     MSG_OK(rmsg_mprobe(msg, VICTIM, 0, 4, &taken, NULL, 0));
@@ -67,8 +68,9 @@ static void survivor(void)
     MSG_GONE(rmsg_wait(msg, &exact, &status, 0));
     CHECK(NULL, exact == 0 && status.from == VICTIM);
     MSG_GONE(rmsg_wait(msg, &sync, NULL, 0));
-    MSG_GONE(rmsg_wait(msg, &any, NULL, 0));
+    MSG_GONE(rmsg_wait_any(msg, &any, 1, &which, NULL, 0));
     CHECK(NULL, any != 0);
+    MSG_RC(R_PENDING, rmsg_wait_any(msg, &any, 1, &which, NULL, R_NOWAIT)); /* once */
 
     /* what was complete */
     MSG_OK(rmsg_recv(msg, VICTIM, 0, 1, &value, sizeof(value), NULL, 0));
@@ -82,6 +84,7 @@ static void survivor(void)
     MSG_GONE(rmsg_probe(msg, VICTIM, 0, 3, NULL, 0));
     MSG_GONE(rmsg_send(msg, VICTIM, 0, 5, out, 8, 0));
     MSG_GONE(rmsg_send(msg, VICTIM, 0, 5, out, LARGE, R_NOWAIT));
+    MSG_GONE(rmsg_send(msg, VICTIM, 0, 5, out, 8, RMSG_SYNC | R_NOWAIT));
     MSG_GONE(rmsg_isend(msg, VICTIM, 0, 5, out, LARGE, &sync, 0));
 
     /* the living go on, when both have noticed */

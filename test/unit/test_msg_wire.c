@@ -53,6 +53,11 @@ static void fields(void **state)
     assert_false(msg_wire_fields(&w, &out, &in));
     w = (struct msg_wire){.kind = MSG_WIRE_FIN, .word = 9};
     assert_true(msg_wire_fields(&w, NULL, &in));
+    w = (struct msg_wire){.kind = MSG_WIRE_REFUSED, .word = 9, .bytes = 4};
+    assert_true(msg_wire_fields(&w, &out, &in));
+    assert_true(in.id == 1 && in.bytes == 0); /* number of the RTR */
+    w.bytes = 0;
+    assert_false(msg_wire_fields(&w, NULL, &in));
     w = (struct msg_wire){.kind = MSG_WIRE_CREDIT, .word = 0, .bytes = 16};
     assert_false(msg_wire_fields(&w, &out, &in)); /* id */
     out.id = 0;
@@ -106,7 +111,7 @@ static void numbers_of_objects(void **state)
     uint32_t id;
 
     (void)state;
-    pool_init(&pool, sizeof(struct object));
+    pool_init(&pool, sizeof(struct object), 33 * POOL_CHUNK);
     assert_null(pool_by_handle(&pool, 0));
     assert_null(pool_by_id(&pool, 1));
     a = pool_get(&pool);
@@ -126,6 +131,10 @@ static void numbers_of_objects(void **state)
     for (uint32_t i = 0; i < 2 * POOL_CHUNK; i++)
         assert_non_null(pool_get(&pool));
     assert_int_equal(pool.used, 2 * POOL_CHUNK + 2);
+    assert_ptr_equal(pool_by_handle(&pool, pool_handle(&b->item)), b);
+    while (pool_get(&pool) != NULL)
+        ;
+    assert_int_equal(pool.used, 33 * POOL_CHUNK - 1); /* index 0 is no object */
     assert_ptr_equal(pool_by_handle(&pool, pool_handle(&b->item)), b);
     pool_destroy(&pool);
 }
