@@ -153,14 +153,15 @@ static int msg_out_offer(struct msg_link *l, uint32_t space, uint32_t tag, struc
 {
     struct msg_wire_fields f = {.bytes = r->bytes};
     struct places_rtr rtr;
-    bool placed = places_take(&l->places, space, tag, &rtr);
+    bool placed = places_next(&l->places, space, tag, &rtr);
     int rc;
 
     f.id = placed ? rtr.receive : pool_id(&r->item);
     rc = msg_out_put(l, msg_wire_header(placed ? MSG_WIRE_PLACED : MSG_WIRE_RTS, space, tag), &f,
                      16);
     if (rc != 0)
-        return rc;
+        return rc; /* the RTR stays stored */
+    (void)places_take(&l->places, space, tag, &rtr);
     l->msg->counts.bytes_out += r->bytes;
     r->number = places_sent(&l->places, space, tag, placed ? 0 : pool_id(&r->item));
     if (placed) {

@@ -12,11 +12,14 @@ void places_init(struct places *p)
     p->free = &p->all[0];
 }
 
+static inline size_t places_hash(uint32_t space, uint32_t tag)
+{
+    return (((uint64_t)space << 32 | tag) * UINT64_C(0x9e3779b97f4a7c15)) >> 58;
+}
+
 static inline struct places_stored **places_bin(struct places *p, uint32_t space, uint32_t tag)
 {
-    uint64_t x = ((uint64_t)space << 32 | tag) * UINT64_C(0x9e3779b97f4a7c15);
-
-    return &p->bin[x >> 58];
+    return &p->bin[places_hash(space, tag)];
 }
 
 static inline bool places_is(const struct places_stored *s, uint32_t space, uint32_t tag)
@@ -32,6 +35,18 @@ static void places_remove(struct places *p, struct places_stored **at)
     s->next = p->free;
     p->free = s;
     p->stored--;
+}
+
+bool places_next(const struct places *p, uint32_t space, uint32_t tag, struct places_rtr *rtr)
+{
+    const struct places_stored *s = p->bin[places_hash(space, tag)];
+
+    while (s != NULL && !places_is(s, space, tag))
+        s = s->next;
+    if (s == NULL || s->left > 0)
+        return false;
+    *rtr = s->rtr;
+    return true;
 }
 
 bool places_take_stored(struct places *p, uint32_t space, uint32_t tag, struct places_rtr *rtr)

@@ -59,7 +59,10 @@ enum places_verdict {
 
 void places_init(struct places *p);
 
-/* A message is about to be sent. True: *rtr is for it, and is not stored any more. */
+/* True: *rtr is for the next message of this space and tag. */
+bool places_next(const struct places *p, uint32_t space, uint32_t tag, struct places_rtr *rtr);
+
+/* A message has been sent. True: *rtr is for it, and is not stored any more. */
 bool places_take_stored(struct places *p, uint32_t space, uint32_t tag, struct places_rtr *rtr);
 static inline bool places_take(struct places *p, uint32_t space, uint32_t tag,
                                struct places_rtr *rtr)
