@@ -277,11 +277,9 @@ static int host_check_writer(struct host_path *h, const struct cast_message *m, 
                          (unsigned long long)(end - 1), (unsigned long long)count);
     if (state == 0 || state == R_PENDING)
         return R_PENDING;
-    if (state == -EPIPE)
-        return h->head != NULL ? R_EOF
-                               : error_set(err, -EPROTO,
-                                           "it has left before its memory was mapped here, and has "
-                                           "not called rcast_close, which waits for that");
+    if (state ==
+        -EPIPE) /* it has never opened this cast, or left it without rcast_close, which waits for readers */
+        return h->head != NULL ? R_EOF : -ECONNRESET;
     if (state != -ECONNRESET)
         return error_set(
             err, -EPROTO,

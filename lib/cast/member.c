@@ -118,7 +118,8 @@ int cast_loss_error(struct rcast *c, int member)
                           c->why_of == member ? c->why.text : "");
     return call_error(NULL, m->code, "%s %d, rank %d, has died%s",
                       member == c->writer ? "the writer, member" : "the reader, member", member,
-                      m->rank, c->writes ? "; the others go on" : "");
+                      m->rank,
+                      c->writes ? "; the others go on" : ", or left the job without rcast_close");
 }
 
 int cast_report_loss(struct rcast *c)
