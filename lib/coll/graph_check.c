@@ -43,6 +43,16 @@ static int graph_check_peer(const struct graph *g, uint32_t node, int peer, stru
     return 0;
 }
 
+/* A fold whose operands overlap, and are not the same: its result would depend on the order in which elements are folded. */
+static bool graph_check_overlap(const struct graph_node *node)
+{
+    size_t low = node->into_at < node->from_at ? node->into_at : node->from_at,
+           high = node->into_at < node->from_at ? node->from_at : node->into_at;
+
+    return node->kind == GRAPH_FOLD && node->into == node->from && high != low &&
+           high - low < node->bytes;
+}
+
 static int graph_check_node(const struct graph *g, uint32_t i, struct error *err)
 {
     const struct graph_node *node = &g->nodes[i];
@@ -59,6 +69,9 @@ static int graph_check_node(const struct graph *g, uint32_t i, struct error *err
         if (node->into != GRAPH_INTO && node->into != GRAPH_SCRATCH)
             return error_set(err, -EINVAL, "operation %u writes base %d, which is read only", i,
                              (int)node->into);
+        if (graph_check_overlap(node))
+            return error_set(err, -EINVAL, "operation %u folds bytes into others that overlap them",
+                             i);
         rc = graph_check_range(g, i, graph_at(node->into, node->into_at), node->bytes, err);
     }
     if (rc == 0)

@@ -56,7 +56,7 @@ static __attribute__((noinline)) int step_copy_into_heap(const struct rteam *t, 
     while (at < have) {
         size_t piece = have - at < COLL_CHUNK ? have - at : COLL_CHUNK;
 
-        memcpy(to + at, from + at, piece);
+        memmove(to + at, from + at, piece);
         /* release: pairs with the acquire of operation_available */
         if (at == 0) {
             cell->message.at = (uint64_t)(to - (const char *)t->head);
@@ -167,8 +167,8 @@ static __attribute__((noinline)) int step_copy(struct operation *o, const struct
     size_t have = operation_available(o, s->from, s->from_at, s->bytes), at = o->progress[i];
 
     if (have > at)
-        memcpy((char *)(uintptr_t)o->base[s->into] + s->into_at + at,
-               o->base[s->from] + s->from_at + at, have - at);
+        memmove((char *)(uintptr_t)o->base[s->into] + s->into_at + at,
+                o->base[s->from] + s->from_at + at, have - at);
     o->progress[i] = have == s->bytes ? 0 : have;
     return have == s->bytes ? STEP_DONE : STEP_WAITS;
 }
