@@ -7,21 +7,17 @@
  * and begin_pipes, are all that such a program changes.
  *
  *     mpirun -n 3 hybrid               of Open MPI: both libraries find their job by PMIx
- *     mpirun.mpich -n 3 hybrid         of MPICH, whose launcher has no PMIx: join_by_mpi gives the pipes rank, size and address
+ *     mpirun.mpich -n 3 hybrid         of MPICH, whose launcher has no PMIx: the pipes take their job from MPI
  *     mpirun -n 3 hybrid -first        rinit before MPI_Init; the pipes need PMIx, or RPIPE_RANK and the like, then
  */
 #include <mpi.h>
 
-#include <netinet/in.h>
 #include <rpipe.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "must.h"
 
@@ -37,50 +33,6 @@ static int rank, ranks;
 static rneighbor_t near[2]; /* the bands above and below: a ring */
 
 /* ---- the job ---- */
-
-/* A port that is free now. */
-static int free_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    socklen_t bytes = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, bytes) != 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &bytes) != 0) {
-        perror("hybrid: a port for rank 0");
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    close(fd);
-    return ntohs(address.sin_port);
-}
-
-/*
- * Under a launcher without PMIx: the environment of the bootstrap tcp, from MPI. Rank 0 chooses address and secret. It must come before
- * the first rinit.
- */
-static void join_by_mpi(void)
-{
-    char root[320], secret[33], number[2][16];
-    unsigned char noise[16];
-
-    if (rank == 0) {
-        gethostname(root, 256);
-        root[255] = '\0';
-        snprintf(root + strlen(root), 8, ":%d", free_port());
-        if (getrandom(noise, sizeof(noise), 0) != sizeof(noise))
-            MPI_Abort(MPI_COMM_WORLD, 1);
-        for (int i = 0; i < 16; i++)
-            snprintf(secret + 2 * i, 3, "%02x", noise[i]);
-    }
-    MPI_Bcast(root, sizeof(root), MPI_CHAR, 0, MPI_COMM_WORLD);
-    MPI_Bcast(secret, sizeof(secret), MPI_CHAR, 0, MPI_COMM_WORLD);
-    snprintf(number[0], sizeof(number[0]), "%d", rank);
-    snprintf(number[1], sizeof(number[1]), "%d", ranks);
-    setenv("RPIPE_RANK", number[0], 1);
-    setenv("RPIPE_SIZE", number[1], 1);
-    setenv("RPIPE_ROOT", root, 1);
-    setenv("RPIPE_SECRET", secret, 1);
-}
 
 static void begin_mpi(void)
 {
@@ -176,8 +128,6 @@ int main(int argc, char **argv)
     if (first)
         begin_pipes();
     begin_mpi();
-    if (!first && getenv("PMIX_RANK") == NULL && getenv("RPIPE_RANK") == NULL)
-        join_by_mpi();
     if (!first)
         begin_pipes();
 

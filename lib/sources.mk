@@ -122,7 +122,9 @@ lib_libbootstrap_la_SOURCES = \
 	lib/bootstrap/job_tcp_root.h \
 	lib/bootstrap/job_tcp_wire.h \
 	lib/bootstrap/launcher.c \
-	lib/bootstrap/launcher.h
+	lib/bootstrap/launcher.h \
+	lib/bootstrap/mpi_library.c \
+	lib/bootstrap/mpi_library.h
 
 lib_libcontrol_la_SOURCES = \
 	lib/control/accept.c \
@@ -703,6 +705,22 @@ lib_job_pmix_la_SOURCES = lib/bootstrap/job_pmix.c
 lib_job_pmix_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 lib_job_pmix_la_LIBADD = lib/libutil.la $(PMIX_LIBS)
 lib_job_pmix_la_LDFLAGS = $(module_flags) $(stays)
+
+# the job of MPI: a module for each kind of MPI
+if HAVE_MPI
+pkglib_LTLIBRARIES += lib/job_openmpi.la
+endif
+lib_job_openmpi_la_SOURCES = lib/bootstrap/job_mpi.c
+lib_job_openmpi_la_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+lib_job_openmpi_la_LIBADD = lib/libutil.la $(MPI_LIBS)
+lib_job_openmpi_la_LDFLAGS = $(module_flags) $(stays)
+if HAVE_MPICH
+pkglib_LTLIBRARIES += lib/job_mpich.la
+endif
+lib_job_mpich_la_SOURCES = lib/bootstrap/job_mpi.c
+lib_job_mpich_la_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
+lib_job_mpich_la_LIBADD = lib/libutil.la $(MPICH_LIBS)
+lib_job_mpich_la_LDFLAGS = $(module_flags) $(stays)
 
 # a network for tests, which is not installed; a path, any path, makes it a shared object
 check_LTLIBRARIES += lib/btl_sim.la

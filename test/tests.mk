@@ -24,6 +24,7 @@ whole_scripts = \
 	test/instructions \
 	test/layers \
 	test/manual \
+	test/mpi_job \
 	test/second_try \
 	test/observe \
 	test/python \
@@ -75,7 +76,9 @@ EXTRA_DIST += \
 	debian/control \
 	debian/copyright \
 	debian/librmalloc-dev.install \
+	debian/librmalloc-mpich.install \
 	debian/librmalloc-ofi.install \
+	debian/librmalloc-openmpi.install \
 	debian/librmalloc-pmix.install \
 	debian/librmalloc-verbs.install \
 	debian/librmalloc1.install \

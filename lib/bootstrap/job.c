@@ -10,6 +10,7 @@
 
 #include "bootstrap/job_ops.h"
 #include "bootstrap/launcher.h"
+#include "bootstrap/mpi_library.h"
 #include "util/log.h"
 #include "util/membarrier.h"
 #include "util/module.h"
@@ -21,57 +22,91 @@
 #include <string.h>
 #include <unistd.h>
 
-enum method { METHOD_PMIX, METHOD_TCP, METHOD_SINGLE, METHODS };
+enum method { METHOD_PMIX, METHOD_TCP, METHOD_SINGLE, METHOD_MPI, METHODS };
 
-static const char *const job_method_names[METHODS] = {"pmix", "tcp", "single"};
+static const char *const job_method_names[METHODS] = {"pmix", "tcp", "single", "mpi"};
 
 static struct {
     const struct job_ops *ops; /* NULL: no job is open */
     int rank, size;
 } job;
 
-static const struct job_ops *job_method_ops(enum method method, struct error *err)
+/* The table of calls that a module exports. */
+static const struct job_ops *job_module_ops(const char *module, const char *symbol,
+                                            struct error *err)
 {
-    const struct job_ops *ops;
     struct error cause = {""};
+    const struct job_ops *ops = module_symbol(module, symbol, &cause);
 
-    switch (method) {
-    case METHOD_TCP:
-        return &job_tcp_ops;
-    case METHOD_SINGLE:
-        return &job_single_ops;
-    default:
-        break;
-    }
-    ops = module_symbol("job_pmix", "job_pmix_ops", &cause);
     if (ops == NULL) {
-        error_note(err, "the module for PMIx %s", cause.text);
+        error_note(err, "the module %s %s", module, cause.text);
         return NULL;
     }
     if (ops->version != JOB_OPS_VERSION) {
-        error_note(
-            err, "the module for PMIx has interface version %u, this library %u: install both anew",
-            ops->version, JOB_OPS_VERSION);
+        error_note(err,
+                   "the module %s has interface version %u, this library %u: install both anew",
+                   module, ops->version, JOB_OPS_VERSION);
         return NULL;
     }
     return ops;
 }
 
+static const struct job_ops *job_mpi_module_ops(struct error *err)
+{
+    struct mpi_library found;
+
+    if (mpi_library_find(&found, err) != 0)
+        return NULL;
+    if (found.module == NULL) {
+        error_note(err, "there is no MPI in this process, and no launcher of MPI started it");
+        return NULL;
+    }
+    if (setting_number(SET_BOOTSTRAP) == 0 && found.present && !found.started) {
+        error_note(err,
+                   "this program has MPI, and has not called MPI_Init: call it before rinit(); "
+                   "RPIPE_BOOTSTRAP=mpi if rinit() is to do it");
+        return NULL;
+    }
+    return job_module_ops(found.module, "job_mpi_ops", err);
+}
+
+static const struct job_ops *job_method_ops(enum method method, struct error *err)
+{
+    switch (method) {
+    case METHOD_TCP:
+        return &job_tcp_ops;
+    case METHOD_SINGLE:
+        return &job_single_ops;
+    case METHOD_MPI:
+        return job_mpi_module_ops(err);
+    default:
+        return job_module_ops("job_pmix", "job_pmix_ops", err);
+    }
+}
+
+/* MPI has started, or its launcher this process as one of several, and there is a module for it. */
+static bool job_mpi_offers(void)
+{
+    struct error ignored = {""};
+    struct mpi_library found;
+
+    if (mpi_library_find(&found, &ignored) != 0)
+        return true; /* two of them: the choice fails, with the reason */
+    return found.module != NULL && (found.started || launcher_mpi_module() != NULL) &&
+           module_installed(found.module);
+}
+
 static enum method job_method_choose(void)
 {
-    switch (setting_number(SET_BOOTSTRAP)) {
-    case 1:
-        return METHOD_PMIX;
-    case 2:
-        return METHOD_TCP;
-    case 3:
-        return METHOD_SINGLE;
-    default:
-        break;
-    }
+    int asked = (int)setting_number(SET_BOOTSTRAP);
+
+    if (asked != 0)
+        return (enum method)(asked - 1);
     if (getenv("PMIX_NAMESPACE") != NULL && getenv("PMIX_RANK") != NULL)
         return METHOD_PMIX;
-    return setting_given(SET_RANK) ? METHOD_TCP : METHOD_SINGLE;
+    if (setting_given(SET_RANK))
+        return METHOD_TCP;
+    return job_mpi_offers() ? METHOD_MPI : METHOD_SINGLE;
 }
 
 /* A job of one process that was not asked for is mostly a mistake at the launcher. */
@@ -98,6 +133,12 @@ int job_open(int *rank, int *size, int64_t deadline, struct error *err)
     result = ops != NULL ? ops->query(&cause) : -ENOSYS;
     if (result == 0)
         result = ops->open(&own_rank, &own_size, deadline, &cause);
+    if (result == 0 && method == METHOD_MPI && own_size == 1 && launcher_mpi_module() != NULL) {
+        ops->close();
+        result = error_set(&cause, -EPROTO,
+                           "the launcher started several processes, and MPI has one: is it the "
+                           "launcher of this MPI?");
+    }
     if (result != 0)
         return error_set(err, result, "bootstrap %s (%s): %s", job_method_names[method],
                          setting_number(SET_BOOTSTRAP) != 0 ? "RPIPE_BOOTSTRAP"
@@ -158,7 +199,7 @@ void job_label(char *text, size_t bytes)
 
     if (job.ops == &job_tcp_ops)
         which = setting_text(SET_ROOT);
-    else if (job.ops != NULL && job.ops != &job_single_ops)
+    else if (name != NULL && strcmp(name, "pmix") == 0)
         which = getenv("PMIX_NAMESPACE");
     if (which == NULL)
         which = "";

@@ -2,11 +2,12 @@
 /*
  * job.h: the job that this process is in: rank, size, business cards, abort.
  *
- * Three bootstraps, chosen by the setting RPIPE_BOOTSTRAP, or in this order by the variables of the
+ * Four bootstraps, chosen by the setting RPIPE_BOOTSTRAP, or in this order by the variables of the
  * environment: `pmix` (mpirun, prterun, srun --mpi=pmix; a module, so that the library does not
- * need libpmix), `tcp` (RPIPE_RANK, RPIPE_SIZE, RPIPE_ROOT, RPIPE_SECRET), `single`. A business
- * card is an opaque blob of at most JOB_CARD_MAX bytes that one rank publishes and any other can
- * get.
+ * need libpmix), `tcp` (RPIPE_RANK, RPIPE_SIZE, RPIPE_ROOT, RPIPE_SECRET), `mpi` (in a program that
+ * has called MPI_Init, or under a launcher of MPI without PMIx; a module for each kind of MPI),
+ * `single`. A business card is an opaque blob of at most JOB_CARD_MAX bytes that one rank publishes
+ * and any other can get.
  */
 #ifndef BOOTSTRAP_JOB_H
 #define BOOTSTRAP_JOB_H
@@ -29,7 +30,7 @@ int job_size(void);
 int job_local_size(void);
 int job_watch(void); /* see job_ops.watch; -1: nothing to watch */
 void job_watched(void);
-const char *job_name(void); /* "pmix", "tcp", "single"; NULL before job_open */
+const char *job_name(void); /* "pmix", "tcp", "single", "mpi"; NULL before job_open */
 /* The bootstrap, and the name of the job there: "pmix 4711@1", "tcp 127.0.0.1:7000". */
 void job_label(char *text, size_t bytes);
 /* For rmalloc_info: the bootstrap with this index, and the result of its query; -ENOENT after

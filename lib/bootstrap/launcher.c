@@ -12,17 +12,19 @@
 
 static const struct launcher {
     const char *name, *rank, *size[2]; /* variables; the first of `size` that is set counts */
-    const char *remedy;
+    const char *remedy, *module;
 } launcher_table[] = {
-    {"Slurm", "SLURM_PROCID", {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, "srun --mpi=pmix"},
+    {"Slurm", "SLURM_PROCID", {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, "srun --mpi=pmix", NULL},
     {"Open MPI",
      "OMPI_COMM_WORLD_RANK",
      {"OMPI_COMM_WORLD_SIZE", NULL},
-     "the mpirun of Open MPI 4 or later, and let it pass its variables PMIX_* on"},
+     "the mpirun of Open MPI 4 or later, and let it pass its variables PMIX_* on",
+     "job_openmpi"},
     {"the mpiexec of MPICH (Hydra), or one like it",
      "PMI_RANK",
      {"PMI_SIZE", NULL},
-     "the mpirun of Open MPI, prterun, or srun --mpi=pmix"},
+     "the mpirun of Open MPI, prterun, or srun --mpi=pmix; or install the module job_mpich",
+     "job_mpich"},
 };
 
 /* The number that a variable has; -1: none. */
@@ -56,4 +58,17 @@ bool launcher_without_pmix(bool *first, struct error *err)
         return true;
     }
     return false;
+}
+
+const char *launcher_mpi_module(void)
+{
+    size_t i;
+
+    for (i = 0; i < sizeof(launcher_table) / sizeof(launcher_table[0]); i++) {
+        const struct launcher *l = &launcher_table[i];
+
+        if (launcher_number(l->rank) >= 0)
+            return launcher_number(l->size[0]) >= 2 ? l->module : NULL;
+    }
+    return NULL;
 }

@@ -13,5 +13,8 @@
 /* True: it did, and err has one line that describes what to type. *first: this process is the first
  * of them, the one that logs it. */
 bool launcher_without_pmix(bool *first, struct error *err);
+/* The module for the MPI of the launcher that started this process as one of several; NULL: none, or
+ * it is Slurm, which has variables of PMI without being of one MPI. */
+const char *launcher_mpi_module(void);
 
 #endif

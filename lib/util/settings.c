@@ -29,7 +29,7 @@ static const struct entry {
     long least, most;
     const char *help;
 } settings_table[SETTINGS] = {
-    [SET_BOOTSTRAP] = {"RPIPE_BOOTSTRAP", "auto", CHOICE, "auto|pmix|tcp|single", 0, 0,
+    [SET_BOOTSTRAP] = {"RPIPE_BOOTSTRAP", "auto", CHOICE, "auto|pmix|tcp|single|mpi", 0, 0,
                        "how the processes of the job find each other"},
     [SET_BTL] = {"RPIPE_BTL", "auto", CHOICE, "auto|shm|verbs|ofi|tcp", 0, 0,
                  "backend of every pipe, overriding its configuration"},

@@ -125,7 +125,7 @@ static void test_describe_every_way(void **state)
         assert_true(strlen(err.text) > 0);
         assert_int_equal(usable, strcmp(name, "single") == 0);
     }
-    assert_int_equal(i, 3);
+    assert_int_equal(i, 4);
     assert_int_equal(job_describe(-1, &name, &usable, &err), -ENOENT);
 }
 

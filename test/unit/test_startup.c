@@ -6,9 +6,13 @@
 #include "test/lib/check.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -94,6 +98,19 @@ static void assert_warns(const struct environment *e, const char *launcher, cons
     assert_contains(text, remedy);
 }
 
+/* Where there is a module for the launcher's MPI the job is MPI's, and that has one process here. */
+static void assert_warns_or_asks_mpi(const struct environment *e, const char *module,
+                                     const char *launcher, const char *remedy)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/%s.so", getenv("RPIPE_MODULE_PATH"), module);
+    if (access(path, R_OK) == 0)
+        assert_contains(logged_with(e), "the launcher started several processes, and MPI has one");
+    else
+        assert_warns(e, launcher, remedy);
+}
+
 static void test_a_launcher_without_pmix_is_named_once(void **state)
 {
     (void)state;
@@ -103,21 +120,21 @@ static void test_a_launcher_without_pmix_is_named_once(void **state)
         &(struct environment){
             {{"PMI_RANK", "0"}, {"PMI_SIZE", "64"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "64"}}},
         "Slurm", "srun --mpi=pmix");
-    assert_warns(&(struct environment){{{"PMI_RANK", "0"}, {"PMI_SIZE", "64"}}}, "MPICH",
-                 "mpirun of Open MPI");
-    assert_warns(
+    assert_warns_or_asks_mpi(&(struct environment){{{"PMI_RANK", "0"}, {"PMI_SIZE", "64"}}},
+                             "job_mpich", "MPICH", "mpirun of Open MPI");
+    assert_warns_or_asks_mpi(
         &(struct environment){{{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "64"}}},
-        "Open MPI", "mpirun of Open MPI 4");
+        "job_openmpi", "Open MPI", "mpirun of Open MPI 4");
 }
 
 static void test_no_warning_where_nothing_is_wrong(void **state)
 {
     static const struct environment fine[] = {
         {{{NULL, NULL}}},
-        {{{"PMI_RANK", "1"}, {"PMI_SIZE", "64"}}},    /* number 0 warns for all */
-        {{{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}},     /* one process on purpose */
-        {{{"SLURM_NTASKS", "64"}}},                   /* a shell in an allocation */
-        {{{"PMI_RANK", "zero"}, {"PMI_SIZE", "64"}}}, /* not a number */
+        {{{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "64"}}}, /* number 0 warns for all */
+        {{{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}},          /* one process on purpose */
+        {{{"SLURM_NTASKS", "64"}}},                        /* a shell in an allocation */
+        {{{"PMI_RANK", "zero"}, {"PMI_SIZE", "64"}}},      /* not a number */
         {{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "64"}, {"SLURM_STEP_NUM_TASKS", "1"}}},
         {{{"PMI_RANK", "0"}, {"PMI_SIZE", "64"}, {"RPIPE_BOOTSTRAP", "single"}}},
         {{{"PMI_RANK", "0"}, {"PMI_SIZE", "64"}, {"RPIPE_RANK", "0"}, {"RPIPE_SIZE", "1"}}},
