@@ -316,6 +316,8 @@ rpipe_sources = \
 	lib/rpipe/end/debug_check.h \
 	lib/rpipe/end/debug_guard.c \
 	lib/rpipe/end/debug_guard.h \
+	lib/rpipe/end/device.c \
+	lib/rpipe/end/device.h \
 	lib/rpipe/end/end_pool.c \
 	lib/rpipe/end/end_pool.h \
 	lib/rpipe/end/error.c \
@@ -604,6 +606,8 @@ pkglib_LTLIBRARIES += lib/btl_shm.la
 lib_btl_shm_la_SOURCES = \
 	lib/btl/shm/cross.c \
 	lib/btl/shm/cross.h \
+	lib/btl/shm/descriptor.c \
+	lib/btl/shm/descriptor.h \
 	lib/btl/shm/mapping.c \
 	lib/btl/shm/mapping.h \
 	lib/btl/shm/shm.c

@@ -69,7 +69,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BTL_OPS_VERSION 4
+#define BTL_OPS_VERSION 5
 #define BTL_NAME_MAX 8
 
 /* ---- capabilities ---- */
@@ -307,6 +307,14 @@ struct btl_ops {
     int (*lend)(struct btl *btl, int peer, void *base, size_t bytes, int fd, uint32_t access,
                 struct btl_memory *memory, struct error *err);
 
+    /*
+     * BTL_LOAD_STORE: lends memory that only the program can map, by a descriptor, until free: memory
+     * of a device. Stores the key; memory->base and bytes stay the caller's. The descriptor stays the
+     * caller's, too. NULL: this backend does not pass such memory.
+     */
+    int (*lend_descriptor)(struct btl *btl, int peer, int fd, size_t bytes,
+                           struct btl_memory *memory, struct error *err);
+
     /* -- memory of a peer -- */
 
     /*
@@ -330,6 +338,13 @@ struct btl_ops {
      */
     int (*copy)(struct btl *btl, const struct btl_remote *remote, uint64_t offset, void *memory,
                 size_t bytes, bool to_peer, struct error *err);
+
+    /*
+     * A descriptor of memory that the peer has lent by one: the caller's, who has to check what it
+     * is. -EPROTO: the key is invalid, or names less. NULL as lend_descriptor.
+     */
+    int (*borrow_descriptor)(struct btl *btl, int peer, const struct btl_key *key, size_t bytes,
+                             int *fd, struct error *err);
 
     /*
      * -- connections: NULL with BTL_LOAD_STORE. Each end of a pipe opens one, the two exchange

@@ -20,6 +20,7 @@ mpi_programs = \
 	test/mpi/mp_compose \
 	test/mpi/mp_compose_recovery \
 	test/mpi/mp_death_recovery \
+	test/mpi/mp_device \
 	test/mpi/mp_eager \
 	test/mpi/mp_event \
 	test/mpi/mp_events \
@@ -172,6 +173,7 @@ mpi_tests = \
 	test/mpi/mp_eager-3+ofi.mpi \
 	test/mpi/mp_eager-3+ofi_steps.mpi \
 	test/mpi/mp_eager-3+tcp.mpi \
+	test/mpi/mp_device-2.mpi \
 	test/mpi/mp_event-2+ofi.mpi \
 	test/mpi/mp_event-2+tcp.mpi \
 	test/mpi/mp_event-2.mpi \

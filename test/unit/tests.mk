@@ -24,6 +24,7 @@ unit_tests = \
 	test/unit/test_control_end \
 	test/unit/test_control_unauthenticated \
 	test/unit/test_desc \
+	test/unit/test_device \
 	test/unit/test_desc_handles \
 	test/unit/test_neighbors \
 	test/unit/test_eager \

@@ -25,9 +25,11 @@ enum { KEY_SLAB, KEY_OFFSET, KEY_BYTES, KEY_ACCESS }; /* words of struct btl_key
 /* Besides the access: a segment of the user's, and private memory, whose other words are those of cross.h. */
 #define KEY_LENT 0x100u
 #define KEY_CROSS 0x200u
+/* Memory that this backend only passes the descriptor of (descriptor.h). */
+#define KEY_DESCRIPTOR 0x400u
 
 /* What the backends of two ranks send each other, with the descriptor of the segment. */
-enum shm_message_type { SHM_SEGMENT = 1, SHM_REVOKED = 2 };
+enum shm_message_type { SHM_SEGMENT = 1, SHM_REVOKED = 2, SHM_DESCRIPTOR = 3 };
 struct shm_message {
     uint32_t type;
     uint32_t access;

@@ -8,7 +8,7 @@
  * segments of peers are in mapping.c.
  *
  * Memory of the user is lent: a segment is passed like that of a slab, private memory is recorded
- * (cross.h).
+ * (cross.h), and memory of a device has a descriptor that is passed and not mapped (descriptor.h).
  *
  * Locks: that of the slab pool, which serializes the callbacks below; inside of it `sharing`, under
  * which segments get their ids and are passed, so that a peer receives growing ids; that of the
@@ -16,6 +16,7 @@
  */
 #include "btl/btl.h"
 #include "btl/shm/cross.h"
+#include "btl/shm/descriptor.h"
 #include "btl/shm/mapping.h"
 #include "util/segment.h"
 #include "btl/slab.h"
@@ -34,13 +35,14 @@ struct btl {
     struct btl_host host;
     struct slab_pool *slabs;
     struct mapping_table mappings;
+    struct descriptor_table descriptors;
     pthread_mutex_t sharing; /* of last_id, lent, and shm_segment.other */
     uint64_t last_id;        /* of a segment */
     struct link lent;        /* struct shm_lent */
     struct cross cross;
 };
 
-/* A segment of the user's that a peer may map. */
+/* A segment of the user's that a peer may map, or another descriptor that it may have. */
 struct shm_lent {
     struct link link;
     uint64_t id;
@@ -63,16 +65,23 @@ static int shm_send_to_peer(const struct btl *btl, int peer, const struct shm_me
     return btl->host.send_to_peer(peer, m, sizeof(*m), fd >= 0 ? &fd : NULL, fd >= 0 ? 1 : 0);
 }
 
-static int shm_pass(const struct btl *btl, int peer, const struct shm_segment *s, uint32_t access,
-                    int fd, struct error *err)
+static int shm_pass(const struct btl *btl, int peer, const struct shm_message *m, int fd,
+                    struct error *err)
 {
-    const struct shm_message m = {SHM_SEGMENT, access, s->id, s->segment.bytes};
-    const int rc = shm_send_to_peer(btl, peer, &m, fd);
+    const int rc = shm_send_to_peer(btl, peer, m, fd);
 
     if (rc != 0)
-        error_note(err, "shared memory of %zu bytes cannot be passed to rank %d: %s",
-                   s->segment.bytes, peer, strerror(-rc));
+        error_note(err, "shared memory of %llu bytes cannot be passed to rank %d: %s",
+                   (unsigned long long)m->bytes, peer, strerror(-rc));
     return rc;
+}
+
+static int shm_pass_segment(const struct btl *btl, int peer, const struct shm_segment *s,
+                            uint32_t access, int fd, struct error *err)
+{
+    const struct shm_message m = {SHM_SEGMENT, access, s->id, s->segment.bytes};
+
+    return shm_pass(btl, peer, &m, fd, err);
 }
 
 static void shm_message(struct btl *btl, int peer, const void *body, size_t bytes, const int *fds,
@@ -89,8 +98,12 @@ static void shm_message(struct btl *btl, int peer, const void *body, size_t byte
     if (m.type == SHM_SEGMENT && nfds == 1 && m.access <= BTL_PEER_ATOMICS &&
         m.id >> MAPPING_ID_BITS == 0)
         mapping_announced(&btl->mappings, peer, m.id, m.access, m.bytes, fds[0]);
-    else if (m.type == SHM_REVOKED)
+    else if (m.type == SHM_DESCRIPTOR && nfds == 1)
+        descriptor_announced(&btl->descriptors, peer, m.id, m.bytes, fds[0]);
+    else if (m.type == SHM_REVOKED) {
         mapping_revoked(&btl->mappings, peer, m.id);
+        descriptor_revoked(&btl->descriptors, peer, m.id);
+    }
 }
 
 /* ---- own memory: the source of slabs ---- */
@@ -135,7 +148,7 @@ static int shm_register(void *backend, struct slab_range *r, struct error *err)
 
     pthread_mutex_lock(&btl->sharing);
     s->id = ++btl->last_id;
-    rc = shm_pass(btl, r->peer, s, r->access, s->fd, err);
+    rc = shm_pass_segment(btl, r->peer, s, r->access, s->fd, err);
     pthread_mutex_unlock(&btl->sharing);
     if (rc == 0 && r->access != BTL_PEER_ATOMICS) {
         close(s->fd);
@@ -175,19 +188,20 @@ static int shm_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, b
 
 /* ---- memory of the user ---- */
 
-static int shm_lend_segment(struct btl *btl, int peer, size_t bytes, int fd, uint32_t access,
-                            struct btl_memory *memory, struct error *err)
+/* Passes a descriptor to a peer, and records it until shm_end_segment. `kind`: of the key. */
+static int shm_lend_fd(struct btl *btl, int peer, const struct shm_message *passed, int fd,
+                       uint64_t kind, struct btl_memory *memory, struct error *err)
 {
-    struct shm_segment s = {.segment.bytes = segment_bytes(bytes)};
     struct shm_lent *l = calloc(1, sizeof(*l));
+    struct shm_message m = *passed;
     int rc;
 
     if (l == NULL)
         return error_set(err, -ENOMEM, "there is no memory for the metadata of a segment");
     l->peer = peer;
     pthread_mutex_lock(&btl->sharing);
-    l->id = s.id = ++btl->last_id;
-    rc = shm_pass(btl, peer, &s, access, fd, err);
+    l->id = m.id = ++btl->last_id;
+    rc = shm_pass(btl, peer, &m, fd, err);
     if (rc == 0)
         list_append(&btl->lent, &l->link);
     pthread_mutex_unlock(&btl->sharing);
@@ -195,7 +209,7 @@ static int shm_lend_segment(struct btl *btl, int peer, size_t bytes, int fd, uin
         free(l);
         return rc;
     }
-    memory->key = (struct btl_key){{l->id, 0, bytes, access | KEY_LENT}};
+    memory->key = (struct btl_key){{l->id, 0, memory->bytes, m.access | kind}};
     memory->slab = l;
     return 0;
 }
@@ -214,14 +228,21 @@ static void shm_end_segment(struct btl *btl, struct shm_lent *l)
 static int shm_lend(struct btl *btl, int peer, void *base, size_t bytes, int fd, uint32_t access,
                     struct btl_memory *memory, struct error *err)
 {
-    int rc = fd >= 0 ? shm_lend_segment(btl, peer, bytes, fd, access, memory, err)
-                     : cross_lend(&btl->cross, base, bytes, access, memory, err);
+    const struct shm_message m = {SHM_SEGMENT, access, 0, segment_bytes(bytes)};
 
-    if (rc == 0) {
-        memory->base = base;
-        memory->bytes = bytes;
-    }
-    return rc;
+    memory->base = base;
+    memory->bytes = bytes;
+    return fd >= 0 ? shm_lend_fd(btl, peer, &m, fd, KEY_LENT, memory, err)
+                   : cross_lend(&btl->cross, base, bytes, access, memory, err);
+}
+
+static int shm_lend_descriptor(struct btl *btl, int peer, int fd, size_t bytes,
+                               struct btl_memory *memory, struct error *err)
+{
+    const struct shm_message m = {SHM_DESCRIPTOR, 0, 0, bytes};
+
+    memory->bytes = bytes;
+    return shm_lend_fd(btl, peer, &m, fd, KEY_DESCRIPTOR, memory, err);
 }
 
 static void shm_free(struct btl *btl, struct btl_memory *memory)
@@ -230,7 +251,7 @@ static void shm_free(struct btl *btl, struct btl_memory *memory)
 
     if ((kind & KEY_CROSS) != 0)
         cross_end(&btl->cross, memory);
-    else if ((kind & KEY_LENT) != 0)
+    else if ((kind & (KEY_LENT | KEY_DESCRIPTOR)) != 0)
         shm_end_segment(btl, memory->slab);
     else
         slab_free(btl->slabs, memory);
@@ -268,7 +289,7 @@ static int shm_share(struct btl *btl, int peer, const struct btl_memory *memory,
         else if (s->fd < 0)
             rc = error_set(err, -EINVAL, "memory without BTL_PEER_ATOMICS cannot be shared");
         else
-            rc = shm_pass(btl, peer, s, BTL_PEER_ATOMICS, s->fd, err);
+            rc = shm_pass_segment(btl, peer, s, BTL_PEER_ATOMICS, s->fd, err);
         if (rc == 0)
             s->other[s->others++] = peer;
     }
@@ -299,6 +320,14 @@ static int shm_borrow(struct btl *btl, int peer, const struct btl_key *key, size
                      (unsigned long long)kind, access);
 }
 
+static int shm_borrow_descriptor(struct btl *btl, int peer, const struct btl_key *key, size_t bytes,
+                                 int *fd, struct error *err)
+{
+    if (key->word[KEY_ACCESS] != KEY_DESCRIPTOR)
+        return error_set(err, -EPROTO, "the key of rank %d does not name memory of a device", peer);
+    return descriptor_borrow(&btl->descriptors, peer, key->word[KEY_SLAB], bytes, fd, err);
+}
+
 static int shm_copy(struct btl *btl, const struct btl_remote *remote, uint64_t offset, void *memory,
                     size_t bytes, bool to_peer, struct error *err)
 {
@@ -315,7 +344,11 @@ static void shm_detach(struct btl *btl, struct btl_remote *remote)
         mapping_detach(&btl->mappings, remote);
 }
 
-static void shm_peer_gone(struct btl *btl, int peer) { mapping_peer_gone(&btl->mappings, peer); }
+static void shm_peer_gone(struct btl *btl, int peer)
+{
+    mapping_peer_gone(&btl->mappings, peer);
+    descriptor_peer_gone(&btl->descriptors, peer);
+}
 
 /* ---- the backend ---- */
 
@@ -336,6 +369,7 @@ static int shm_open(const struct btl_host *host, struct btl **out, struct error 
     list_init(&btl->lent);
     cross_init(&btl->cross, &btl->host);
     mapping_table_init(&btl->mappings, host->rank);
+    descriptor_table_init(&btl->descriptors);
     *out = btl;
     return 0;
 }
@@ -347,6 +381,7 @@ static void shm_close(struct btl *btl)
     slab_pool_destroy(btl->slabs);
     cross_destroy(&btl->cross);
     mapping_table_destroy(&btl->mappings);
+    descriptor_table_destroy(&btl->descriptors);
     pthread_mutex_destroy(&btl->sharing);
     free(btl);
 }
@@ -355,6 +390,7 @@ static void shm_forked(struct btl *btl)
 {
     slab_pool_forked(btl->slabs);
     mapping_table_forked(&btl->mappings);
+    descriptor_table_forked(&btl->descriptors);
     pthread_mutex_init(&btl->sharing, NULL);
     cross_forked(&btl->cross);
 }
@@ -380,8 +416,10 @@ __attribute__((visibility("default"))) const struct btl_ops btl_shm_ops = {
     .free = shm_free,
     .share = shm_share,
     .lend = shm_lend,
+    .lend_descriptor = shm_lend_descriptor,
     .attach = shm_attach,
     .detach = shm_detach,
     .borrow = shm_borrow,
+    .borrow_descriptor = shm_borrow_descriptor,
     .copy = shm_copy,
 };

@@ -6,6 +6,7 @@
 #include "rpipe/end/attach.h"
 #include "rpipe/end/path.h"
 #include "rpipe/end/area.h"
+#include "rpipe/end/device.h"
 #include "rpipe/end/job_state.h"
 
 #include <rinfo.h>
@@ -86,7 +87,9 @@ int areas_allocate(struct rch *ch, struct error *err)
 
     if (!areas_exist(ch))
         return 0;
-    if (area_heap_is_own(ch))
+    if (area_heap_is_own(ch) && device_has_heap(ch))
+        rc = device_allocate(ch, area_heap_bytes(&ch->cfg), err);
+    else if (area_heap_is_own(ch))
         rc = ch->ops->alloc(ch->btl, ch->peer, area_heap_bytes(&ch->cfg),
                             reader ? BTL_PEER_WRITES : BTL_PEER_READS, ch->cfg.huge_pages,
                             &ch->heap_memory, err);
@@ -116,7 +119,9 @@ int areas_attach(struct rch *ch, const struct handshake *h, struct error *err)
 
     if (!areas_exist(ch))
         return 0;
-    if (!area_heap_is_own(ch))
+    if (!area_heap_is_own(ch) && device_has_heap(ch))
+        rc = device_import(ch, &h->heap, area_heap_bytes(&ch->cfg), err);
+    else if (!area_heap_is_own(ch))
         rc = end_attach(ch, &h->heap, area_heap_bytes(&ch->cfg),
                         writer ? BTL_PEER_WRITES : BTL_PEER_READS, &ch->heap_remote, err);
     if (rc == 0 && !writer && ch->cfg.mode == RPIPE_SYNC_CHANNEL)
@@ -171,4 +176,5 @@ void areas_release(struct rch *ch)
     areas_free(ch, &ch->credit_memory);
     areas_free(ch, &ch->ring_memory);
     areas_free(ch, &ch->reverse_memory);
+    device_release(ch);
 }

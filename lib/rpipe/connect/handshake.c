@@ -27,6 +27,7 @@ void handshake_make(const struct rch *ch, struct handshake *h)
         .magic = HANDSHAKE_MAGIC,
         .oldest = own.oldest,
         .newest = own.newest,
+        .features = ch->cfg.memory != NULL ? HANDSHAKE_DEVICE : 0,
         .layout_oldest = SYNC_LAYOUT_VERSION,
         .layout_newest = SYNC_LAYOUT_VERSION,
         .slots = ch->cfg.slots,
@@ -104,6 +105,11 @@ int handshake_adopt(struct rch *ch, const struct handshake *h, struct error *err
     return rc == 0 ? config_adopt(&ch->cfg, &other, ch->peer, err) : rc;
 }
 
+static const char *handshake_memory(bool device)
+{
+    return device ? "memory of a device" : "memory of the host";
+}
+
 static int handshake_compare(const struct rch *ch, const struct handshake *h, struct error *err)
 {
     const struct pipe_config *a = &ch->cfg;
@@ -134,6 +140,9 @@ static int handshake_compare(const struct rch *ch, const struct handshake *h, st
         rc = handshake_differ_name(ch, "backend", ch->ops->name, btl, err);
     if (rc == 0)
         rc = handshake_differ(ch, "slots", ch->cfg.slots, h->slots, err);
+    if (rc == 0)
+        rc = handshake_differ_name(ch, "the heap", handshake_memory(a->memory != NULL),
+                                   handshake_memory((h->features & HANDSHAKE_DEVICE) != 0), err);
     return rc;
 }
 

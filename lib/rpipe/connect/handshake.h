@@ -18,12 +18,14 @@
  * `eager` bytes into it (data/path_remote_eager.c). Without it every payload is fetched.
  */
 #define HANDSHAKE_EAGER UINT64_C(1)
+/* The heap is memory of a device (rpipe/end/device.h). */
+#define HANDSHAKE_DEVICE UINT64_C(2)
 
 struct handshake {
     struct end_message_head head;
     uint32_t magic;
     uint16_t oldest, newest;               /* protocol versions of the sender */
-    uint64_t features;                     /* extensions of the sender: HANDSHAKE_EAGER */
+    uint64_t features;                     /* extensions of the sender: HANDSHAKE_... */
     uint16_t layout_oldest, layout_newest; /* versions of the layout of shared memory */
     uint32_t slots;
     uint8_t op, algorithm, sync, zero;

@@ -142,7 +142,8 @@ static uint32_t join_first_state(const struct rch *ch)
 {
     return (uint32_t)config_side(&ch->cfg) | (ch->cfg.threads ? STATE_LOCKED : 0u) |
            (ch->checked ? STATE_DEBUG : 0u) | (ch->trace != 0 ? STATE_TRACED : 0u) |
-           ch->path->state | (ch->cfg.op == OP_CELLS ? STATE_CELLS : 0u);
+           ch->path->state | (ch->cfg.op == OP_CELLS ? STATE_CELLS : 0u) |
+           (ch->cfg.memory != NULL ? STATE_DEVICE : 0u);
 }
 
 static bool join_is_open_already(const struct rendezvous *m)

@@ -134,8 +134,11 @@ static void mapped_nothing_to_release(struct rch *ch) { (void)ch; }
 
 static void mapped_describe(struct rch *ch, char *text, size_t bytes)
 {
-    (void)ch;
-    snprintf(text, bytes, "memory that both processes have mapped");
+    if (ch->cfg.memory != NULL)
+        snprintf(text, bytes, "memory of a device (%s), notified in memory that both have mapped",
+                 ch->cfg.memory->name);
+    else
+        snprintf(text, bytes, "memory that both processes have mapped");
 }
 
 static bool mapped_has_none(const struct rch *ch)

@@ -12,6 +12,7 @@
 #include "rpipe/data/take.h"
 #include "rpipe/end/debug_check.h"
 #include "rpipe/end/debug_guard.h"
+#include "rpipe/end/device.h"
 #include "rpipe/end/state.h"
 #include "rpipe/wait/event.h"
 
@@ -91,6 +92,19 @@ static int read_checked(struct rch *ch, struct rdesc *d)
     return 0;
 }
 
+static int read_from_device(struct rch *ch, struct rdesc *d)
+{
+    int rc;
+
+    if (d->units == 0 && d->size > 0) /* the program would take its address for one of the device */
+        return violation_of_message(ch, "is in its slot, and all messages are in the heap", "bytes",
+                                    d->size, "limit", 0);
+    rc = device_arrived(ch, d);
+    if (rc != 0)
+        read_release(ch, d);
+    return rc;
+}
+
 /* The message that is there, or R_PENDING, or the error. */
 static int read_take(struct rch *ch, struct read_arguments *a, uint32_t state)
 {
@@ -130,6 +144,8 @@ int read_attempt(struct rch *ch, void *arguments)
     }
     if (rc == 0 && ch->checked)
         rc = read_checked(ch, a->d);
+    if (rc == 0 && device_has_heap(ch))
+        rc = read_from_device(ch, a->d);
     a->number = ch->path->delivered(ch);
     if (rc != R_PENDING)
         return rc;

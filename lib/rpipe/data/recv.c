@@ -8,6 +8,7 @@
 #include "rpipe/data/attempt.h"
 #include "rpipe/data/copy_small.h"
 #include "rpipe/data/push.h"
+#include "rpipe/end/device.h"
 #include "rpipe/end/job_state.h"
 #include "rpipe/end/path.h"
 #include "rpipe/data/violation.h"
@@ -29,6 +30,7 @@ struct recv_arguments {
 static int recv_take(struct rch *ch, struct recv_arguments *a)
 {
     struct rdesc *d = a->read.d;
+    int rc = 0;
 
     a->size = d->size;
     if (d->size > a->room) { /* it had another size when it was peeked at */
@@ -36,11 +38,13 @@ static int recv_take(struct rch *ch, struct recv_arguments *a)
         return violation_of_message(ch, "has changed its size while it was received", "bytes",
                                     a->size, "limit", a->room);
     }
-    if (d->size > 0)
+    if (d->size > 0 && device_has_heap(ch))
+        rc = device_copy_out(ch, a->buf, d->mem, d->size);
+    else if (d->size > 0)
         memcpy(a->buf, d->mem, d->size);
     RPIPE_FAILPOINT("rrecv: before the message is freed");
     read_release(ch, d);
-    return 0;
+    return rc;
 }
 
 static bool recv_is_joined(const struct rch *ch)
@@ -57,6 +61,8 @@ static int recv_attempt(struct rch *ch, void *arguments)
     bool was_joined = recv_is_joined(ch);
     int rc;
 
+    if (device_has_heap(ch) && ch->cfg.memory->copy_out == NULL) /* before a message is taken */
+        return device_copy_out(ch, NULL, NULL, 0);
     a->read.peeked = was_joined && ch->path->next_size(ch, &a->size);
     if (a->read.peeked && a->size > a->room)
         return call_error(

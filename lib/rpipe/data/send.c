@@ -13,6 +13,7 @@
 #include "rpipe/data/publish.h"
 #include "rpipe/end/debug_check.h"
 #include "rpipe/end/debug_guard.h"
+#include "rpipe/end/device.h"
 
 #include "observe/record/trace.h"
 #include "util/failpoint.h"
@@ -29,6 +30,16 @@ struct send_arguments {
     struct awaited awaited;
 };
 
+static int send_fill(struct rch *ch, void *to, const struct send_arguments *a)
+{
+    if (a->alloc.size == 0)
+        return 0;
+    if (device_has_heap(ch))
+        return device_copy_in(ch, to, a->payload, a->alloc.size);
+    memcpy(to, a->payload, a->alloc.size);
+    return 0;
+}
+
 static int send_attempt(struct rch *ch, void *arguments)
 {
     struct send_arguments *a = arguments;
@@ -40,8 +51,9 @@ static int send_attempt(struct rch *ch, void *arguments)
         if (rc != 0)
             return rc;
         a->write.d = a->alloc.d;
-        if (a->alloc.size > 0)
-            memcpy(a->write.d->mem, a->payload, a->alloc.size);
+        rc = send_fill(ch, a->write.d->mem, a);
+        if (rc != 0)
+            return rc;
     }
     rc = write_attempt(ch, &a->write);
     a->awaited = a->write.awaited;

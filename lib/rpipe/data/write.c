@@ -14,6 +14,7 @@
 #include "rpipe/end/connector.h"
 #include "rpipe/end/debug_check.h"
 #include "rpipe/end/debug_guard.h"
+#include "rpipe/end/device.h"
 #include "rpipe/grow/grow.h"
 
 #include "control/control.h"
@@ -418,6 +419,8 @@ int write_attempt(struct rch *ch, void *arguments)
         if (ch->checked)
             debug_guard_fill(ch, a->d);
     }
+    if (device_has_heap(ch) && (rc = device_left(ch, a->d, a->written)) != 0)
+        return rc;
     in_slot = a->d->units == 0;
     rc = ch->path->publish(ch, a, a->written, sent);
     if (rc != 0)

@@ -150,6 +150,35 @@ static int config_check_heap(const struct pipe_config *c, struct error *err)
     return 0;
 }
 
+/* The heap is in memory of a device. */
+static int config_check_memory(const rpipe_config_t *cfg, struct error *err)
+{
+    const rmemory_ops_t *m = cfg->memory;
+
+    if (m == NULL)
+        return 0;
+    if (m->version != RMEMORY_VERSION)
+        return error_set(err, -EINVAL, "memory has version %u; this library has version %u",
+                         m->version, RMEMORY_VERSION);
+    if (m->name == NULL || m->alloc == NULL || m->free == NULL || m->import == NULL ||
+        m->unimport == NULL)
+        return error_set(
+            err, -EINVAL,
+            "memory has no name, alloc, free, import or unimport; all five are needed");
+    if (cfg->inline_max > 0)
+        return error_set(err, -EINVAL,
+                         "inline_max is %d and the heap is memory of a device (%s), in which every "
+                         "message lies; it must be 0 or RPIPE_INLINE_NONE",
+                         cfg->inline_max, m->name);
+    if (cfg->max_heap_bytes > cfg->heap_bytes)
+        return error_set(
+            err, -EINVAL,
+            "max_heap_bytes is %llu and heap_bytes is %llu; memory of a device (%s) does "
+            "not grow",
+            (unsigned long long)cfg->max_heap_bytes, (unsigned long long)cfg->heap_bytes, m->name);
+    return 0;
+}
+
 /* Table 3.1 of the thesis: which mode goes with which heuristic; and how many blocks may be in flight. */
 static int config_resolve_mode(struct pipe_config *c, struct error *err)
 {
@@ -253,11 +282,14 @@ int config_resolve(const rpipe_config_t *cfg, struct pipe_config *resolved, int 
         .max_cqe = cfg->max_cqe,
         .backend = cfg->backend,
         .seed = cfg->seed,
+        .memory = cfg->memory,
     };
     int rc = config_check_common(cfg->peer, ranks, cfg->context, cfg->flags, err);
 
     if (rc == 0)
         rc = config_check_choices(cfg, err);
+    if (rc == 0)
+        rc = config_check_memory(cfg, err);
     if (rc == 0)
         rc = config_timeout(cfg->timeout_ms, &c.timeout_ms, err);
     if (rc == 0)
@@ -265,7 +297,7 @@ int config_resolve(const rpipe_config_t *cfg, struct pipe_config *resolved, int 
     if (rc != 0)
         return rc;
     c.watermark = config_watermark(cfg->watermark);
-    c.inline_max = config_inline_max(cfg->inline_max);
+    c.inline_max = cfg->memory != NULL ? 0 : config_inline_max(cfg->inline_max);
     *resolved = c;
     return 0;
 }
@@ -289,6 +321,10 @@ static int config_check_bounds(const struct pipe_config *c, int peer, struct err
                          (unsigned long long)c->heap_bytes_at_most, peer, (unsigned long long)heap);
     if (c->op == OP_CELLS)
         return 0;
+    if (c->memory != NULL && c->max_heap_bytes > c->heap_bytes)
+        return error_set(err, -EPROTO,
+                         "the heap of rank %d grows, and memory of a device (%s) does not", peer,
+                         c->memory->name);
     if (c->slots > c->slots_at_most)
         return error_set(err, -EPROTO,
                          "slots_at_most is %u here and slots is %u at rank %d; increase the one or "

@@ -52,6 +52,7 @@ struct pipe_config {
     uint32_t max_cqe;    /* 0: default of the backend */
     const char *backend; /* NULL: the best that connects the two processes */
     uint64_t seed;
+    const rmemory_ops_t *memory; /* of the heap; NULL: memory of the host */
     rch_t
         cells_of; /* OP_CELLS, owner: the end whose cells this one shares; NULL: cells of its own */
 };

@@ -61,6 +61,8 @@ enum state {
     STATE_TRACED = 0x20000,    /* RPIPE_TRACE */
     STATE_PEER_EXITING =
         0x40000, /* the peer is in rexit and has not opened its end: the two never join */
+    STATE_DEVICE =
+        0x80000, /* the heap is memory of a device (device.h): every call takes the slow path */
 };
 #define WRITER_READY (STATE_WRITER | STATE_JOINED)
 #define READER_READY (STATE_READER | STATE_JOINED)
@@ -181,6 +183,7 @@ struct rch {
     struct btl *btl;
     struct btl_memory ring_memory, credit_memory, heap_memory, reverse_memory;
     struct btl_remote ring_remote, credit_remote, heap_remote, reverse_remote;
+    void *device_base; /* memory of a device, allocated or imported by this end; or NULL */
     struct rch *next_free;
     struct link deferred;      /* in the list of deferred_close.c */
     int64_t deferred_deadline; /* when deferred_close.c gives up */

@@ -7,6 +7,7 @@
 #include "rpipe/region/region_read.h"
 #include "rpipe/region/region_write.h"
 #include "rpipe/data/attempt.h"
+#include "rpipe/end/device.h"
 #include "rpipe/end/path.h"
 #include "rpipe/end/config.h"
 #include "rpipe/end/job_state.h"
@@ -73,6 +74,8 @@ static int region_create(struct rch *ch, void *buf, size_t bytes, rregion_t *reg
 
     if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_CELLS) != 0)
         return call_error(ch, -EBADF, "this end has cells and no messages");
+    if (device_has_heap(ch))
+        return device_refuses(ch, "regions");
     if (region == NULL || bytes == 0 || (uintptr_t)buf > UINTPTR_MAX - bytes)
         return call_error(ch, -EINVAL, "%s",
                           region == NULL ? "region is NULL"

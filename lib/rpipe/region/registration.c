@@ -8,6 +8,7 @@
  */
 #include "rpipe/region/registration.h"
 
+#include "rpipe/end/device.h"
 #include "rpipe/end/config.h"
 #include "rpipe/end/error.h"
 #include "rpipe/end/job_state.h"
@@ -142,6 +143,8 @@ int region_check(struct rch *ch, rregion_t region, size_t offset, size_t bytes)
 {
     if (region == NULL)
         return call_error(ch, -EINVAL, "the region is NULL");
+    if (device_has_heap(ch))
+        return device_refuses(ch, "messages from or into regions");
     if (atomic_load_explicit(&region->open, memory_order_relaxed) == 0)
         return call_error(ch, -EINVAL, "the region has been closed already (rregion_close)");
     if (offset > region->bytes || bytes > region->bytes - offset)

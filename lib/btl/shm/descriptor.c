@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* descriptor.c: see descriptor.h. */
+#include "btl/shm/descriptor.h"
+
+#include "util/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct descriptor {
+    struct link link;
+    int peer, fd;
+    uint64_t id, bytes;
+};
+
+static void descriptor_drop(struct descriptor *d)
+{
+    list_remove(&d->link);
+    close(d->fd);
+    free(d);
+}
+
+/* NULL: not there. *held: how many this peer has. Under the lock. */
+static struct descriptor *descriptor_find(struct descriptor_table *table, int peer, uint64_t id,
+                                          int *held)
+{
+    struct link *at, *after;
+    struct descriptor *found = NULL;
+
+    *held = 0;
+    list_for_each (at, after, &table->all) {
+        struct descriptor *d = container_of(at, struct descriptor, link);
+
+        if (d->peer != peer)
+            continue;
+        ++*held;
+        if (d->id == id)
+            found = d;
+    }
+    return found;
+}
+
+void descriptor_announced(struct descriptor_table *table, int peer, uint64_t id, uint64_t bytes,
+                          int fd)
+{
+    const char *refused = NULL;
+    struct descriptor *d;
+    int held;
+
+    pthread_mutex_lock(&table->lock);
+    if (descriptor_find(table, peer, id, &held) != NULL)
+        refused = "it has passed this one before";
+    else if (held >= DESCRIPTORS_MOST)
+        refused = "it has passed too many";
+    else if (fd < 0)
+        refused = "there was no file descriptor left to receive it (see ulimit -n)";
+    d = refused == NULL ? calloc(1, sizeof(*d)) : NULL;
+    if (d != NULL && (d->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) >= 0) {
+        d->peer = peer;
+        d->id = id;
+        d->bytes = bytes;
+        list_append(&table->all, &d->link);
+    } else {
+        free(d);
+        log_few(&table->warnings, "memory of a device that rank %d passed is refused: %s", peer,
+                refused != NULL ? refused : "there is no memory or no descriptor for it");
+    }
+    pthread_mutex_unlock(&table->lock);
+}
+
+void descriptor_revoked(struct descriptor_table *table, int peer, uint64_t id)
+{
+    struct descriptor *d;
+    int held;
+
+    pthread_mutex_lock(&table->lock);
+    d = descriptor_find(table, peer, id, &held);
+    if (d != NULL)
+        descriptor_drop(d);
+    pthread_mutex_unlock(&table->lock);
+}
+
+void descriptor_peer_gone(struct descriptor_table *table, int peer)
+{
+    struct link *at, *after;
+
+    pthread_mutex_lock(&table->lock);
+    list_for_each (at, after, &table->all) {
+        struct descriptor *d = container_of(at, struct descriptor, link);
+
+        if (d->peer == peer)
+            descriptor_drop(d);
+    }
+    pthread_mutex_unlock(&table->lock);
+}
+
+int descriptor_borrow(struct descriptor_table *table, int peer, uint64_t id, size_t bytes, int *fd,
+                      struct error *err)
+{
+    struct descriptor *d;
+    int held, rc = 0;
+
+    pthread_mutex_lock(&table->lock);
+    d = descriptor_find(table, peer, id, &held);
+    if (d == NULL || d->bytes < bytes)
+        rc = error_set(err, -EPROTO,
+                       "rank %d names %zu bytes of memory of a device that it has not passed, or "
+                       "that was refused (see the log)",
+                       peer, bytes);
+    else if ((*fd = fcntl(d->fd, F_DUPFD_CLOEXEC, 0)) < 0)
+        rc = error_set(err, -errno, "memory of a device that rank %d passed: %s", peer,
+                       strerror(errno));
+    pthread_mutex_unlock(&table->lock);
+    return rc;
+}
+
+void descriptor_table_init(struct descriptor_table *table)
+{
+    pthread_mutex_init(&table->lock, NULL);
+    list_init(&table->all);
+}
+
+void descriptor_table_destroy(struct descriptor_table *table)
+{
+    while (!list_empty(&table->all))
+        descriptor_drop(container_of(table->all.next, struct descriptor, link));
+    pthread_mutex_destroy(&table->lock);
+}
+
+void descriptor_table_forked(struct descriptor_table *table)
+{
+    pthread_mutex_init(&table->lock, NULL);
+}

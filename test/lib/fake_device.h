@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fake_device.h: a device with memory of its own, for tests of rmemory_ops_t.
+ *
+ * An address of the device has no memory behind it: a load or store of a processor there is a SIGSEGV. The device computes in its own
+ * copy of the memory (`inside`), which nobody else sees; the memory that the two processes share is a memfd (`outside`). `left` copies
+ * from inside to outside, `arrived` from outside to inside: without the one or the other a message has wrong bytes.
+ */
+#ifndef TEST_LIB_FAKE_DEVICE_H
+#define TEST_LIB_FAKE_DEVICE_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <rpipe.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FAKE_MOST 32
+
+struct fake_memory {
+    uint8_t *address, *outside, *inside;
+    size_t bytes;
+};
+
+struct fake_device {
+    pthread_mutex_t lock; /* of memory: a thread of the library's makes some of the calls */
+    struct fake_memory memory[FAKE_MOST];
+    _Atomic int allocations, imports;       /* that are there */
+    int fail_alloc, fail_import, fail_left; /* errno of the next such call, once */
+    int fail_arrived;
+};
+
+static inline int fake_fails(int *which)
+{
+    int rc = -*which;
+
+    *which = 0;
+    return rc;
+}
+
+static inline int fake_map(struct fake_device *dev, int fd, size_t bytes, void **base)
+{
+    struct fake_memory *m = dev->memory;
+
+    pthread_mutex_lock(&dev->lock);
+    while (m < dev->memory + FAKE_MOST && m->address != NULL)
+        m++;
+    if (m == dev->memory + FAKE_MOST)
+        abort();
+    m->bytes = bytes;
+    m->address = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    m->outside = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    m->inside = calloc(1, bytes);
+    pthread_mutex_unlock(&dev->lock);
+    if (m->address == MAP_FAILED || m->outside == MAP_FAILED || m->inside == NULL)
+        return -ENOMEM;
+    *base = m->address;
+    return 0;
+}
+
+static inline void fake_unmap(struct fake_device *dev, void *base, size_t bytes)
+{
+    pthread_mutex_lock(&dev->lock);
+    for (struct fake_memory *m = dev->memory; m < dev->memory + FAKE_MOST; m++)
+        if (m->address == base && m->bytes == bytes) {
+            munmap(m->address, bytes);
+            munmap(m->outside, bytes);
+            free(m->inside);
+            m->address = NULL;
+            pthread_mutex_unlock(&dev->lock);
+            return;
+        }
+    abort(); /* never allocated, or freed twice */
+}
+
+/* `inside` and `outside` of an address; ends the process if it is not memory of the device. */
+static inline struct fake_memory fake_at(struct fake_device *dev, const void *at, size_t bytes)
+{
+    struct fake_memory found;
+
+    pthread_mutex_lock(&dev->lock);
+    for (struct fake_memory *m = dev->memory; m < dev->memory + FAKE_MOST; m++) {
+        size_t offset = (size_t)((const uint8_t *)at - m->address);
+
+        if (m->address == NULL || offset > m->bytes || bytes > m->bytes - offset)
+            continue;
+        found = (struct fake_memory){m->address + offset, m->outside + offset, m->inside + offset,
+                                     bytes};
+        pthread_mutex_unlock(&dev->lock);
+        return found;
+    }
+    abort();
+}
+
+static inline int fake_alloc(void *argument, size_t bytes, void **base, int *fd)
+{
+    struct fake_device *dev = argument;
+    int rc = fake_fails(&dev->fail_alloc);
+
+    if (rc != 0)
+        return rc;
+    *fd = memfd_create("fake device", MFD_CLOEXEC);
+    if (*fd < 0 || ftruncate(*fd, (off_t)bytes) != 0)
+        return -ENOMEM;
+    dev->allocations++;
+    return fake_map(dev, *fd, bytes, base);
+}
+
+static inline void fake_free(void *argument, void *base, size_t bytes)
+{
+    struct fake_device *dev = argument;
+
+    fake_unmap(dev, base, bytes);
+    dev->allocations--;
+}
+
+static inline int fake_import(void *argument, int fd, size_t bytes, void **base)
+{
+    struct fake_device *dev = argument;
+    int rc = fake_fails(&dev->fail_import);
+    struct stat s;
+
+    if (rc != 0)
+        return rc;
+    if (fstat(fd, &s) != 0 || s.st_size < (off_t)bytes)
+        return -EPROTO;
+    dev->imports++;
+    return fake_map(dev, fd, bytes, base);
+}
+
+static inline void fake_unimport(void *argument, void *base, size_t bytes)
+{
+    struct fake_device *dev = argument;
+
+    fake_unmap(dev, base, bytes);
+    dev->imports--;
+}
+
+static inline int fake_copy_in(void *argument, void *to, const void *from, size_t bytes)
+{
+    memcpy(fake_at(argument, to, bytes).inside, from, bytes);
+    return 0;
+}
+
+static inline int fake_copy_out(void *argument, void *to, const void *from, size_t bytes)
+{
+    memcpy(to, fake_at(argument, from, bytes).inside, bytes);
+    return 0;
+}
+
+static inline int fake_left(void *argument, void *at, size_t bytes)
+{
+    struct fake_device *dev = argument;
+    struct fake_memory m = fake_at(dev, at, bytes);
+
+    memcpy(m.outside, m.inside, bytes);
+    return fake_fails(&dev->fail_left);
+}
+
+static inline int fake_arrived(void *argument, void *at, size_t bytes)
+{
+    struct fake_device *dev = argument;
+    struct fake_memory m = fake_at(dev, at, bytes);
+
+    memcpy(m.inside, m.outside, bytes);
+    return fake_fails(&dev->fail_arrived);
+}
+
+static inline rmemory_ops_t fake_ops(struct fake_device *dev)
+{
+    return (rmemory_ops_t){.version = RMEMORY_VERSION,
+                           .name = "fake",
+                           .argument = dev,
+                           .alloc = fake_alloc,
+                           .free = fake_free,
+                           .import = fake_import,
+                           .unimport = fake_unimport,
+                           .copy_in = fake_copy_in,
+                           .copy_out = fake_copy_out,
+                           .left = fake_left,
+                           .arrived = fake_arrived};
+}
+
+#endif
