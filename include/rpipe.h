@@ -71,7 +71,7 @@ typedef enum {
  * to its own ..._at_most, or gives the same value; a different one is -EPROTO. All other members are this end's own.
  */
 /*
- * Memory of a device in which the heap of a pipe lies (rmemory(3)): calls of the program's, made inside calls on the pipe and by a thread
+ * Memory of a device that the heap of a pipe is in (rmemory(3)): calls of the program's, made inside calls on the pipe and by a thread
  * of the library's, which call nothing of this library. 0, or a negative errno value. The table stays in place until rexit.
  */
 #define RMEMORY_VERSION 1

@@ -3,7 +3,7 @@
  * fake_device.h: a device with memory of its own, for tests of rmemory_ops_t.
  *
  * An address of the device has no memory behind it: a load or store of a processor there is a SIGSEGV. The device computes in its own
- * copy of the memory (`inside`), which nobody else sees; the memory that the two processes share is a memfd (`outside`). `left` copies
+ * copy of the memory (`inside`), which nothing else sees; the memory that the two processes share is a memfd (`outside`). `left` copies
  * from inside to outside, `arrived` from outside to inside: without the one or the other a message has wrong bytes.
  */
 #ifndef TEST_LIB_FAKE_DEVICE_H

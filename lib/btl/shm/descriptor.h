@@ -2,7 +2,7 @@
 /*
  * descriptor.h: descriptors of memory that peers have passed and that this process does not map: memory of devices.
  *
- * What such a descriptor is, only the program's table of calls can tell (rmemory_ops_t), so it is kept as it came, closed when the
+ * Only the program's table of calls can check what such a descriptor is (rmemory_ops_t), so it is kept as it came, closed when the
  * peer revokes it or is gone, and nothing else is done with it. A peer has at most DESCRIPTORS_MOST of them here.
  *
  * All functions may be called by any thread.

@@ -167,8 +167,8 @@ static int config_check_memory(const rpipe_config_t *cfg, struct error *err)
             "memory has no name, alloc, free, import or unimport; all five are needed");
     if (cfg->inline_max > 0)
         return error_set(err, -EINVAL,
-                         "inline_max is %d and the heap is memory of a device (%s), in which every "
-                         "message lies; it must be 0 or RPIPE_INLINE_NONE",
+                         "inline_max is %d and the heap is memory of a device (%s), where every "
+                         "message has to be; it must be 0 or RPIPE_INLINE_NONE",
                          cfg->inline_max, m->name);
     if (cfg->max_heap_bytes > cfg->heap_bytes)
         return error_set(

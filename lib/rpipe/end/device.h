@@ -2,7 +2,7 @@
 /*
  * device.h: a heap in memory of a device: the program's table of calls, and when each is made (doc/devices.md).
  *
- * The allocator keeps nothing in the memory that it manages, so the heap may be memory that no processor can touch. Who makes it,
+ * The allocator keeps nothing in the memory that it manages, so the heap may be memory that no processor can touch. How it is made,
  * how the other process gets at it, and when bytes are visible is the program's (rmemory_ops_t). Such an end has STATE_DEVICE, and so
  * every call on it takes the slow path; no message with bytes travels in its slot.
  *
