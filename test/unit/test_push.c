@@ -26,7 +26,7 @@ static uint32_t judge(struct judged *j, int count, uint64_t gap, uint32_t polls)
 {
     for (int i = 0; i < count; i++) {
         j->waits.polls = polls;
-        push_judge(&j->control, &j->waits, j->waits.number + gap);
+        push_judge(&j->control, &j->waits, j->waits.number + gap, j->waits.taken + gap);
     }
     return announced(j);
 }
@@ -147,6 +147,26 @@ static void test_rrecv(void **state)
     test_calls(true, RPIPE_PUT);
 }
 
+/* Waits for messages that ride in their slot are judged by nothing. */
+static void test_small_messages_change_nothing(void **state)
+{
+    struct pair p;
+
+    (void)state;
+    pair_open(&p, RPIPE_PUT, HEAP);
+    for (uint64_t i = 0; i <= ROW; i++)
+        message_after(&p, 30, false, 100, i);
+    message_after(&p, 30, false, 8, 0);
+    assert_int_equal(below(&p), PUSH_MOST + 1);
+    for (uint64_t i = 1; i < 3 * ROW; i++)
+        message_after(&p, 1, false, 8, i);
+    assert_int_equal(below(&p), PUSH_MOST + 1);
+    message_after(&p, 30, false, 100, 0); /* it is not one of a row */
+    message_after(&p, 30, false, 100, 1);
+    assert_int_equal(below(&p), 0);
+    pair_close(&p);
+}
+
 /* Whatever a peer stores there: payloads arrive. */
 static void test_any_value_is_only_a_hint(void **state)
 {
@@ -174,6 +194,7 @@ int main(void)
         cmocka_unit_test(test_numbers_wrap),
         cmocka_unit_test(test_rread),
         cmocka_unit_test(test_rrecv),
+        cmocka_unit_test(test_small_messages_change_nothing),
         cmocka_unit_test(test_any_value_is_only_a_hint),
     };
 

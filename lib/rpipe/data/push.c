@@ -19,7 +19,8 @@ static void push_announce(struct ring_control *control, struct push_waits *waits
     atomic_store_explicit(&control->push_below, below, memory_order_relaxed); /* a hint */
 }
 
-void push_judge(struct ring_control *control, struct push_waits *waits, uint64_t number)
+void push_judge(struct ring_control *control, struct push_waits *waits, uint64_t number,
+                uint64_t taken)
 {
     uint32_t below;
 
@@ -34,6 +35,7 @@ void push_judge(struct ring_control *control, struct push_waits *waits, uint64_t
         }
     }
     waits->number = number;
+    waits->taken = taken;
     waits->polls = 0;
 }
 

@@ -8,6 +8,9 @@
  * control line for payloads of how many bytes the last 8 waits were long enough, each for one message or two. A stream never gets
  * there, also one whose reader waits for each message, and whose payloads have been pushed.
  *
+ * Nothing of that is on the way of a message: the count is stored with each poll, before the flag is loaded again, and a wait is
+ * judged when the next one begins, if a block has been read since. A pipe of small messages judges nothing.
+ *
  * It is a hint at both ends: whatever the peer stores changes how long a message takes, and nothing else.
  */
 #ifndef RPIPE_DATA_PUSH_H
@@ -18,21 +21,23 @@
 #define PUSH_MOST 2048     /* bytes of a payload; the writer does not rely on the reader for it */
 #define PUSH_WHOLE_WAIT 64 /* polls: a wait that took the slow path */
 
-/* A wait for message `number` follows waits for another one: these are judged. */
-void push_judge(struct ring_control *control, struct push_waits *waits, uint64_t number) NOINLINE;
+/* A wait for message `number` begins, and blocks have been read since the last one that was judged: the wait before it is judged. */
+void push_judge(struct ring_control *control, struct push_waits *waits, uint64_t number,
+                uint64_t taken) NOINLINE;
 
 /* The writer, after the flag. */
 void push_lines(const char *payload, size_t bytes);
 
-/* The reader begins to wait, and has time: the wait before this one is judged. */
-static inline void push_wait(struct rch *ch)
+/* The reader begins to wait, and has time. */
+static FORCE_INLINE bool push_judges(const struct rch *ch)
 {
-    if (ch->r.waits.number != ch->r.nread)
-        push_judge(&ch->ring->control, &ch->r.waits, ch->r.nread);
+    return ch->r.waits.taken != ch->r.blocks.taken;
 }
 
-/* It has polled so often; a message that is there must not wait for more than this. */
-static inline void push_count(struct rch *ch, uint32_t polls) { ch->r.waits.polls += polls; }
+static inline void push_wait(struct rch *ch)
+{
+    push_judge(&ch->ring->control, &ch->r.waits, ch->r.nread, ch->r.blocks.taken);
+}
 
 static FORCE_INLINE bool push_is_due(const struct rch *ch, const struct rdesc *d)
 {

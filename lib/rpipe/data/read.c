@@ -219,29 +219,35 @@ static NOINLINE int read_any(struct rch *ch, raddr_t *handle, size_t *size)
     return rc;
 }
 
-/* The slot is empty. */
+static NOINLINE int read_nothing(struct rch *ch, raddr_t *d, size_t *size, bool wait);
+
+static NOINLINE int read_nothing_judged(struct rch *ch, raddr_t *d, size_t *size, bool wait)
+{
+    push_wait(ch);
+    return read_nothing(ch, d, size, wait);
+}
+
+/* The slot is empty. A leaf: what is behind a poll that finds the message is as short as can be. */
 static NOINLINE int read_nothing(struct rch *ch, raddr_t *d, size_t *size, bool wait)
 {
     const struct slot *s = end_slot(ch, ch->r.nread);
     uint32_t polls =
         wait ? (uint32_t)atomic_load_explicit(&wait_first_polls, memory_order_relaxed) : 0;
-    uint32_t polled = 0;
 
-    push_wait(ch);
+    if (UNLIKELY(push_judges(ch)))
+        return read_nothing_judged(ch, d, size, wait);
     if (!wait && LIKELY(read_nothing_yet(ch))) {
-        push_count(ch, 1);
+        ch->r.waits.polls++;
         ch->stalls_ring++;
         return R_PENDING;
     }
-    while (polled < polls) {
-        polled++;
+    for (uint32_t polled = 1; polled <= polls; polled++) {
+        ch->r.waits.polls = polled;
         cpu_pause();
-        if (ring_slot_ready(s, ch->r.nread + 1)) {
-            push_count(ch, polled);
-            return read_any(ch, d, size);
-        }
+        if (ring_slot_ready(s, ch->r.nread + 1))
+            return rpipe_read(ch, d, size);
     }
-    push_count(ch, PUSH_WHOLE_WAIT);
+    ch->r.waits.polls = PUSH_WHOLE_WAIT;
     return read_slow(ch, wait ? "rread" : "rread_nb", d, size, wait);
 }
 

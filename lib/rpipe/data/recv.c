@@ -130,34 +130,38 @@ static NOINLINE int recv_block(struct rch *ch, void *buf, size_t room, size_t *b
     return rc;
 }
 
-/* Polls for as long as read.c does before it takes the slow path. */
-static NOINLINE bool recv_poll(struct rch *ch, const struct slot *s, int flags)
+static NOINLINE int recv_nothing(struct rch *ch, void *buf, size_t room, size_t *bytes, int flags);
+
+static NOINLINE int recv_nothing_judged(struct rch *ch, void *buf, size_t room, size_t *bytes,
+                                        int flags)
 {
+    push_wait(ch);
+    return recv_nothing(ch, buf, room, bytes, flags);
+}
+
+/* The slot is empty. Most calls that may not wait end here: the writer has neither closed nor died. A leaf, as read_nothing. */
+static NOINLINE int recv_nothing(struct rch *ch, void *buf, size_t room, size_t *bytes, int flags)
+{
+    const struct slot *s = end_slot(ch, ch->r.nread);
     uint32_t polls = (flags & R_NOWAIT) != 0
                          ? 0
                          : (uint32_t)atomic_load_explicit(&wait_first_polls, memory_order_relaxed);
-    uint32_t polled = 0;
-    bool ready = false;
 
-    push_wait(ch);
-    while (!ready && polled < polls) {
-        polled++;
+    if (UNLIKELY(push_judges(ch)))
+        return recv_nothing_judged(ch, buf, room, bytes, flags);
+    for (uint32_t polled = 1; polled <= polls; polled++) {
+        ch->r.waits.polls = polled;
         cpu_pause();
-        ready = ring_slot_ready(s, ch->r.nread + 1);
+        if (ring_slot_ready(s, ch->r.nread + 1))
+            return rpipe_recv(ch, buf, room, bytes, flags);
     }
-    push_count(ch, ready || polls == 0 ? polled + 1 : PUSH_WHOLE_WAIT);
-    return ready;
-}
-
-/* The slot is empty. Most calls that may not wait end here: the writer has neither closed nor died. */
-static NOINLINE int recv_nothing(struct rch *ch, void *buf, size_t room, size_t *bytes, int flags)
-{
-    if (recv_poll(ch, end_slot(ch, ch->r.nread), flags))
-        return rpipe_recv(ch, buf, room, bytes, flags);
     if ((flags & R_NOWAIT) == 0 || liveness_died(ch->liveness) ||
         /* acquire: as in mapped_at_end */
-        atomic_load_explicit(&ch->ring->control.final, memory_order_acquire) != 0)
+        atomic_load_explicit(&ch->ring->control.final, memory_order_acquire) != 0) {
+        ch->r.waits.polls = PUSH_WHOLE_WAIT;
         return recv_slow(ch, buf, room, bytes, flags);
+    }
+    ch->r.waits.polls++;
     ch->stalls_ring++;
     return R_PENDING;
 }

@@ -90,8 +90,9 @@ struct writer {
 
 /* Waits of a reader for its messages (rpipe/data/push.h). */
 struct push_waits {
-    uint64_t number;    /* of the message that it last waited for */
-    uint32_t polls;     /* for that message */
+    uint64_t number;    /* of the message at the last wait that began after a block */
+    uint64_t taken;     /* blocks that had been read then */
+    uint32_t polls;     /* of the last wait */
     uint32_t row;       /* waits that were long, one after the other */
     uint32_t least;     /* polls of the shortest of these */
     uint32_t announced; /* push_below of the control line */
