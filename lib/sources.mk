@@ -181,6 +181,7 @@ lib_libsync_la_SOURCES = \
 	lib/sync/block_table.h \
 	lib/sync/futex.c \
 	lib/sync/futex.h \
+	lib/sync/patience.h \
 	lib/sync/reclaim.c \
 	lib/sync/reclaim.h \
 	lib/sync/reclaim_channel.c \

@@ -11,6 +11,7 @@
 #include "sync/wait.h"
 
 #include "sync/futex.h"
+#include "sync/patience.h"
 #include "util/failpoint.h"
 #include "util/membarrier.h"
 
@@ -25,7 +26,6 @@
 #define CROWDED_POLLS 8
 #define ROOMY_SPIN_US                                                                              \
     5 /* no more: two ranks may share a core even here, and then spinning is useless */
-#define ROOMY_YIELD_US 200
 #define CROWDED_SPIN_US 0
 #define CROWDED_YIELD_US 1000
 #define YIELD_EXPENSIVE_US                                                                         \
@@ -37,10 +37,12 @@
 #define NETWORK_YIELD_US 5000
 #define BACKOFF_MOST_US 1000
 
-static _Thread_local struct yield_policy wait_yield_policy; /* adaptive waiting of this thread */
-static bool wait_roomy = true;                              /* a core for every rank */
+/* adaptive waiting of this thread */
+static _Thread_local struct yield_policy wait_yield_policy;
+static _Thread_local struct patience wait_patience; /* where every rank has a core */
+static bool wait_roomy = true;                      /* a core for every rank */
 _Atomic int wait_first_polls = ROOMY_POLLS;
-static int64_t wait_spin_ns = ROOMY_SPIN_US * 1000, wait_yield_ns = ROOMY_YIELD_US * 1000;
+static int64_t wait_spin_ns = ROOMY_SPIN_US * 1000;
 
 void wait_configure(int local_ranks)
 {
@@ -51,9 +53,13 @@ void wait_configure(int local_ranks)
     atomic_store_explicit(&wait_first_polls, crowded ? CROWDED_POLLS : ROOMY_POLLS,
                           memory_order_relaxed);
     wait_spin_ns = (crowded ? CROWDED_SPIN_US : ROOMY_SPIN_US) * 1000;
-    wait_yield_ns = (crowded ? CROWDED_YIELD_US : ROOMY_YIELD_US) * 1000;
     if (given >= 0)
         wait_spin_ns = given * 1000;
+}
+
+static int64_t wait_yield_ns(void)
+{
+    return wait_roomy ? patience_ns(&wait_patience) : INT64_C(1000) * CROWDED_YIELD_US;
 }
 
 void wait_begin(struct waiter *w, _Atomic uint32_t *word, int64_t deadline, bool fences)
@@ -90,7 +96,7 @@ void wait_begin(struct waiter *w, _Atomic uint32_t *word, int64_t deadline, bool
         break;
     default:
         w->yield_from = now + wait_spin_ns;
-        w->sleep_from = w->yield_from + wait_yield_ns;
+        w->sleep_from = w->yield_from + wait_yield_ns();
         w->permitted = false;
     }
     if (w->yield_from <= now)
@@ -220,9 +226,20 @@ int wait_step(struct waiter *w)
     return 0;
 }
 
+/* A wait that yields and then sleeps on a word has slept. */
+static void wait_learn(const struct waiter *w)
+{
+    int64_t now = clock_now();
+
+    if (w->deadline == DEADLINE_NEVER || now < w->deadline)
+        patience_slept(&wait_patience, now - w->began);
+}
+
 void wait_end(struct waiter *w)
 {
     yield_policy_wait_ended(&wait_yield_policy, &w->yields);
+    if (w->slept && w->armed && wait_roomy && setting_number(SET_WAIT) == WAIT_ADAPTIVE)
+        wait_learn(w);
     if (w->armed && !w->keep)
         wait_set_words(w, 0); /* a stale 1 would only cost a needless wake-up */
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_yield_policy.c: which waits yield before they sleep (yield_policy.h): the rule by itself, then as the waits of wait.h follow it.
+ * test_yield_policy.c: which waits yield before they sleep (yield_policy.h), and for how long (patience.h): the rules by themselves,
+ * then as the waits of wait.h follow them.
  *
  * Time is the test's own: it replaces sched_yield, nanosleep and the monotonic clock by functions that only count and advance it.
  */
+#include "sync/patience.h"
 #include "sync/wait.h"
 #include "sync/yield_policy.h"
 #include "util/settings.h"
@@ -134,6 +136,27 @@ static void test_reset(void **state)
     assert_string_equal(waits(&policy, "111ccc"), "yyysyy");
 }
 
+static void test_patience(void **state)
+{
+    struct patience p = {0};
+
+    (void)state;
+    assert_int_equal(patience_ns(&p), PATIENCE_LEAST);
+    patience_slept(&p, PATIENCE_MOST + 1); /* never less */
+    assert_int_equal(patience_ns(&p), PATIENCE_LEAST);
+    patience_slept(&p, 250000);
+    assert_int_equal(patience_ns(&p), 500000);
+    patience_slept(&p, 210000); /* shorter than the one before: it slept for another reason */
+    assert_int_equal(patience_ns(&p), 500000);
+    patience_slept(&p, PATIENCE_MOST);
+    assert_int_equal(patience_ns(&p), PATIENCE_MOST);
+    patience_slept(&p, PATIENCE_MOST + 1);
+    assert_int_equal(patience_ns(&p), PATIENCE_MOST / 2);
+    for (int i = 0; i < 4; i++)
+        patience_slept(&p, INT64_MAX);
+    assert_int_equal(patience_ns(&p), PATIENCE_LEAST);
+}
+
 /* ---- the waits ---- */
 
 static int ends_with_first(void *before) { return yields + sleeps > *(int *)before ? 0 : -EAGAIN; }
@@ -198,6 +221,60 @@ static void test_other_modes(void **state)
     assert_waits(9000000, "ssssss");
 }
 
+struct sleeper {
+    _Atomic uint32_t word;
+    int64_t began, slept_from, sleeps_for;
+};
+
+/* It is woken when it is about to sleep, after so long. */
+static int sleeper_attempt(void *of)
+{
+    struct sleeper *s = of;
+
+    if (s->slept_from != 0)
+        return 0;
+    if (s->word == 0)
+        return -EAGAIN;
+    s->slept_from = fake_now;
+    s->word = 0;
+    fake_now += s->sleeps_for;
+    return -EAGAIN;
+}
+
+/* One wait that sleeps for so long: ns before that. `deadline`: ns. */
+static int64_t patience_of(int64_t sleeps_for, int64_t deadline)
+{
+    struct sleeper s = {.began = fake_now, .sleeps_for = sleeps_for};
+    struct waiter w;
+
+    wait_begin(&w, &s.word, deadline == DEADLINE_NEVER ? deadline : fake_now + deadline, false);
+    (void)wait_until(&w, sleeper_attempt, &s);
+    return s.slept_from - s.began;
+}
+
+static void assert_near(int64_t ns, int64_t expected)
+{
+    assert_in_range(ns, expected, expected + expected / 20 + 10000);
+}
+
+static void test_waits_learn(void **state)
+{
+    (void)state;
+    begin(1);
+    assert_near(patience_of(100000, DEADLINE_NEVER), PATIENCE_LEAST);
+    assert_near(patience_of(100000, DEADLINE_NEVER), 2 * (PATIENCE_LEAST + 100000));
+    assert_near(patience_of(9000000, DEADLINE_NEVER),
+                2 * 2 * (PATIENCE_LEAST + 100000) + 2 * 100000);
+    for (int i = 0; i < 3; i++)
+        (void)patience_of(9000000, DEADLINE_NEVER);
+    assert_near(patience_of(1000000, PATIENCE_LEAST + 900000),
+                PATIENCE_LEAST); /* ends by its deadline */
+    assert_near(patience_of(9000000, DEADLINE_NEVER), PATIENCE_LEAST);
+    begin(CROWDED);
+    assert_near(patience_of(1000, DEADLINE_NEVER), 1000000);
+    assert_near(patience_of(1000, DEADLINE_NEVER), 1000000);
+}
+
 /* Without an assertion: those of cmocka are for the first thread. */
 static void *three_waits(void *did)
 {
@@ -227,6 +304,7 @@ int main(void)
         cmocka_unit_test(test_no_yield),    cmocka_unit_test(test_doubling),
         cmocka_unit_test(test_reset),       cmocka_unit_test(test_waits),
         cmocka_unit_test(test_other_modes), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_patience),    cmocka_unit_test(test_waits_learn),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
