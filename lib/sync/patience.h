@@ -6,11 +6,12 @@
  * hypervisor has to start its processor. Yields cost others little: they get the core. So a thread learns how long its waits are:
  *
  *   1. A thread yields for PATIENCE_LEAST at first.
- *   2. A wait that slept, and ended within PATIENCE_MOST of its beginning, slept too early: the next ones yield for twice its time.
- *   3. A wait that slept for longer shows that yields were useless: the time is halved.
+ *   2. A wait that slept, and ended within PATIENCE_MOST of its beginning, slept too early: the next ones yield for PATIENCE_MOST.
+ *   3. A wait that slept for longer shows that yields were useless: the time comes an eighth nearer to PATIENCE_LEAST. A single one
+ *      changes little: a peer that has lost its core for a time slice comes back.
  *   4. A wait that ended by its deadline, or that did not sleep, changes nothing.
  *
- * So what a long wait spends on yields is at most PATIENCE_MOST, and less with each long wait that follows.
+ * So a long wait spends at most PATIENCE_MOST on yields, and a row of long waits some 20 ms more than PATIENCE_LEAST each.
  *
  * The structure belongs to one thread. The time is that of the caller: a test gives its own.
  */
@@ -32,12 +33,10 @@ static inline int64_t patience_ns(const struct patience *p) { return PATIENCE_LE
 /* A wait has ended that slept on a wake word, `took` ns after its beginning. */
 static inline void patience_slept(struct patience *p, int64_t took)
 {
-    int64_t ns = took <= PATIENCE_MOST ? 2 * took : patience_ns(p) / 2;
-
-    if (took <= PATIENCE_MOST && ns < patience_ns(p))
-        return;
-    ns = ns < PATIENCE_MOST ? ns : PATIENCE_MOST;
-    p->more = ns > PATIENCE_LEAST ? ns - PATIENCE_LEAST : 0;
+    if (took <= PATIENCE_MOST)
+        p->more = PATIENCE_MOST - PATIENCE_LEAST;
+    else
+        p->more -= (p->more + 7) / 8;
 }
 
 #endif

@@ -172,7 +172,7 @@ static bool wait_may_yield(struct waiter *w)
 static void wait_yield(struct waiter *w, int64_t now)
 {
     w->phase = WAIT_SPINNING;
-    w->spins = SPINS_PER_CLOCK - POLLS_PER_YIELD;
+    w->spins = wait_roomy ? 0 : SPINS_PER_CLOCK - POLLS_PER_YIELD;
     sched_yield();
     yield_count_add(&w->yields, now, clock_now(),
                     (wait_roomy ? YIELD_EXPENSIVE_US : CROWDED_EXPENSIVE_US) * INT64_C(1000));
