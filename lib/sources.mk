@@ -565,6 +565,8 @@ lib_libcollengine_la_SOURCES = \
 	lib/coll/engine/step.c \
 	lib/coll/engine/step.h \
 	lib/coll/engine/team.h \
+	lib/coll/engine/team_call.c \
+	lib/coll/engine/team_call.h \
 	lib/coll/engine/user_graph.c \
 	lib/coll/engine/view.c \
 	lib/coll/engine/wait.c \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Threads and teams: several threads on one team, which start in an order of their own and wait at the same time; a team for each thread; and a
- * team whose operations end while the program does something else (RCOLL_ASYNC). -apart: each rank is a host of its own.
+ * team whose operations end while the program does something else (RCOLL_ASYNC). -apart: each rank is a host of its own. -left: rexit while
+ * another thread of the program is in rcoll_wait, and nothing else.
  */
 #include "test/lib/mp_check.h"
 
@@ -271,13 +272,13 @@ static void operations_end_by_themselves(void)
     threads_share_a_team(RCOLL_ASYNC);
 }
 
-/* ---- rexit while a thread of the library works ---- */
+/* ---- rexit while another thread works: of the library, or of the program ---- */
 
 static pthread_t program_thread;
 static _Atomic bool works;
 
 /*
- * At rank 0, whose thread of the library executes it, until rexit has begun and for long enough to have unmapped what it reads, the contribution
+ * At rank 0, where another thread than that of rexit executes it, until rexit has begun and for long enough to have unmapped what it reads, the contribution
  * of another member. A bound on how long a mistake has to show, not a synchronization.
  */
 static void work_until_rexit(void *into, const void *from, size_t bytes, void *argument)
@@ -297,8 +298,17 @@ static void work_until_rexit(void *into, const void *from, size_t bytes, void *a
         (void)*other;
 }
 
+/* The operation is over before rexit is, or has ended with it. */
+static void *wait_at_work(void *of)
+{
+    int rc = rcoll_wait(of);
+
+    CHECK(NULL, rc == 0 || rc == -ENOTCONN);
+    return NULL;
+}
+
 /* Rank 0 starts first, so no other contribution is there in its start; the others have sent theirs when their operation is over. */
-static void left_at_work(rteam_t team)
+static void left_at_work(rteam_t team, pthread_t *waiter)
 {
     static int64_t from = 1, into;
     rcoll_params_t p = {.kind = RCOLL_REDUCE,
@@ -318,8 +328,24 @@ static void left_at_work(rteam_t team)
         CHECK_OK(NULL, rcoll_start(plan));
         CHECK_OK(NULL, rcoll_wait(plan));
     }
+    if (mp_rank == 0 && waiter != NULL)
+        CHECK(NULL, pthread_create(waiter, NULL, wait_at_work, plan) == 0);
     while (mp_rank == 0 && !works)
         usleep(100);
+}
+
+static int left_in_wait(void)
+{
+    static rteam_t team; /* rexit closes it, as above */
+    pthread_t waiter;
+    int status;
+
+    CHECK_OK(NULL, rcoll_team(&team, NULL, NULL, mp_ranks));
+    left_at_work(team, &waiter);
+    status = mp_end();
+    if (mp_rank == 0)
+        pthread_join(waiter, NULL);
+    return status;
 }
 
 int main(int argc, char **argv)
@@ -331,11 +357,13 @@ int main(int argc, char **argv)
     if (apart)
         setenv("RPIPE_CONTROL", "tcp", 1);
     mp_begin(argc, argv, 2);
+    if (mp_asked(argc, argv, "-left"))
+        return left_in_wait();
     threads_share_a_team(RCOLL_THREADS);
     threads_have_teams();
     operations_end_by_themselves();
     CHECK_OK(NULL, rcoll_team(&left, &cfg, NULL, mp_ranks)); /* for rexit, with its thread */
     CHECK_OK(NULL, rcoll_barrier(left));
-    left_at_work(left);
+    left_at_work(left, NULL);
     return mp_end();
 }

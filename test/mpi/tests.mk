@@ -158,6 +158,7 @@ mpi_tests = \
 	test/mpi/mp_coll_recovery-4.mpi \
 	test/mpi/mp_coll_threads-2.mpi \
 	test/mpi/mp_coll_threads-2-apart.mpi \
+	test/mpi/mp_coll_threads-2-left.mpi \
 	test/mpi/mp_coll_threads-3.mpi \
 	test/mpi/mp_compose-2.mpi \
 	test/mpi/mp_compose-3.mpi \

@@ -80,6 +80,7 @@ int card_exchange(struct rteam *t, struct error *err)
                              .element = sizeof(struct card),
                              .function = card_combine};
     struct card *card = calloc(1, sizeof(*card));
+    struct team_call call;
     struct rplan *plan;
     int rc;
 
@@ -97,7 +98,8 @@ int card_exchange(struct rteam *t, struct error *err)
     rc = plan_create(&plan, t, &params, &tree, err);
     if (rc == 0) {
         engine_start(t, plan);
-        rc = team_wait(t, card_is_over, plan, t->timeout_ms);
+        team_enter_counted(&call, "rcoll_team");
+        rc = team_leave(&call, team_wait(t, &call, card_is_over, plan, t->timeout_ms));
         if (rc == -ETIMEDOUT)
             rc = team_timed_out(t, "rcoll_team", t->timeout_ms);
         rc = rc == 0 ? plan->result : rc;

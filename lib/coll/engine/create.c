@@ -4,6 +4,7 @@
 
 #include "coll/engine/parts.h"
 #include "coll/engine/plan.h"
+#include "coll/engine/team_call.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -70,6 +71,30 @@ static bool plan_synchronizes(const rcoll_params_t *p)
             p->count > 0);
 }
 
+/* ---- weight ---- */
+
+static size_t plan_weight_of(const struct program *p)
+{
+    size_t weight = 0;
+
+    for (uint32_t i = 0; i < p->count; i++) {
+        const struct step *s = &p->steps[i];
+
+        if (s->kind == STEP_CALL || s->bytes > WEIGHT_COUNTED - weight)
+            return WEIGHT_COUNTED;
+        weight += s->kind != STEP_RECV ? s->bytes : 0;
+    }
+    return p->has_pipes ? WEIGHT_COUNTED : weight;
+}
+
+/* Bytes that one pass may move; with functions of the program, pipes, or several parts, it is as if they were too many. */
+static void plan_weigh(struct rplan *plan)
+{
+    plan->weight = plan_weight_of(&plan->program);
+    if (plan->parts.numbers > 1 || plan->params.function != NULL)
+        plan->weight = WEIGHT_COUNTED;
+}
+
 int plan_create(struct rplan **result, struct rteam *t, const rcoll_params_t *p,
                 const struct coll_choice *choice, struct error *err)
 {
@@ -88,6 +113,7 @@ int plan_create(struct rplan **result, struct rteam *t, const rcoll_params_t *p,
         return rc;
     }
     plan->synchronizes = plan_synchronizes(p);
+    plan_weigh(plan);
     plan->from = p->from;
     plan->into = p->into;
     *result = plan;
@@ -115,6 +141,7 @@ int plan_create_of_graph(struct rplan **result, struct rteam *t, struct graph *g
             plan_destroy(plan);
         return rc;
     }
+    plan_weigh(plan);
     plan->graph = *g;
     *g = (struct graph){0};
     *result = plan;

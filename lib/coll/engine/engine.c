@@ -46,6 +46,7 @@ void engine_start(struct rteam *t, struct rplan *plan)
     plan->state = PLAN_QUEUED;
     plan->history = t->history = (t->history + plan->check) * UINT32_C(0x9e3779b1);
     t->number += plan->parts.numbers;
+    t->weight += plan->weight;
     list_append(&t->queue, &plan->in_queue);
 }
 
@@ -149,6 +150,7 @@ static void engine_leave(struct rplan *plan, int result)
 {
     plan->result = result;
     plan->state = PLAN_IDLE;
+    plan->team->weight -= plan->weight;
     list_remove(&plan->in_queue);
     if (plan->free_at_end && !plan->in_call)
         plan_destroy(plan);

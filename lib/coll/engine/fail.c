@@ -94,8 +94,10 @@ static void team_compare_operation(struct rteam *t, const struct operation *o)
         uint64_t started =
             atomic_load_explicit(&head->started[o->number % HEAD_STARTED], memory_order_relaxed);
 
-        if (started >> 32 == (uint32_t)o->number && (uint32_t)started != o->check)
-            (void)team_fail_other(t, o, t->mates[i]);
+        if (started >> 32 == (uint32_t)o->number && (uint32_t)started != o->check) {
+            (void)team_fail_other(t, o, t->mates[i]); /* sleeps: no board is loaded after it */
+            return;
+        }
     }
 }
 
@@ -106,6 +108,8 @@ void team_compare_operations(struct rteam *t)
 
         if (plan->state == PLAN_RUNS)
             team_compare_operation(t, &plan->op);
+        if (t->lost != 0)
+            return;
     }
 }
 
@@ -134,5 +138,5 @@ int team_lost_error(const struct rteam *t, const char *call)
     return coll_fail(
         t->lost, "%s: %s; operation %llu of the team is the first that is not over", call,
         t->lost_text,
-        (unsigned long long)atomic_load_explicit(&t->head->done, memory_order_relaxed));
+        (unsigned long long)t->done);
 }

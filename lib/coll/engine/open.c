@@ -168,6 +168,9 @@ static int team_read_head(const struct rteam *t, int member, struct error *err)
     while (atomic_load_explicit(&head->magic, memory_order_acquire) != HEAD_MAGIC) {
         int lost = -1, rc = rboard_lost(t->board, &lost);
 
+        if (rpipe_initialized() != 1)
+            return error_set(err, -ENOTCONN, "the job has ended");
+
         if (rc != 0)
             return error_set(
                 err, rc, "member %d, rank %d, has died or failed before it had filled in its board",
@@ -313,7 +316,8 @@ int team_open(struct rteam **team, const rcoll_team_config_t *cfg, const int *ra
     return 0;
 }
 
-int rcoll_team(rteam_t *team, const rcoll_team_config_t *cfg, const int *ranks, int n, size_t size)
+static int team_call_open(rteam_t *team, const rcoll_team_config_t *cfg, const int *ranks, int n,
+                          size_t size)
 {
     rcoll_team_config_t c = {.context = 0};
     struct error err = {""};
@@ -333,6 +337,14 @@ int rcoll_team(rteam_t *team, const rcoll_team_config_t *cfg, const int *ranks, 
     return rc == 0 ? 0 : coll_fail(rc, "rcoll_team: %s", err.text);
 }
 
+int rcoll_team(rteam_t *team, const rcoll_team_config_t *cfg, const int *ranks, int n, size_t size)
+{
+    struct team_call call;
+
+    team_enter_counted(&call, "rcoll_team");
+    return team_leave(&call, team_call_open(team, cfg, ranks, n, size));
+}
+
 /* ---- closing ---- */
 
 static bool team_is_idle(struct rteam *t, void *of)
@@ -344,7 +356,7 @@ static bool team_is_idle(struct rteam *t, void *of)
     return true;
 }
 
-int rcoll_close(rteam_t team)
+static int team_call_close(rteam_t team, struct team_call *call)
 {
     int rc;
 
@@ -354,7 +366,7 @@ int rcoll_close(rteam_t team)
         return coll_check_job("rcoll_close");
     async_close(team);
     RPIPE_FAILPOINT("rcoll_close: waiting");
-    rc = team_wait(team, team_is_idle, NULL, team->timeout_ms);
+    rc = team_wait(team, call, team_is_idle, NULL, team->timeout_ms);
     if (rc == -ETIMEDOUT) {
         rc = team_timed_out(team, "rcoll_close", team->timeout_ms);
         (void)team_fail(team, -ECANCELED, team->me, "member %d, rank %d, has closed the team",
@@ -371,6 +383,14 @@ int rcoll_close(rteam_t team)
     }
     team_destroy(team);
     return rc;
+}
+
+int rcoll_close(rteam_t team)
+{
+    struct team_call call;
+
+    team_enter_counted(&call, "rcoll_close");
+    return team_leave(&call, team_call_close(team, &call));
 }
 
 /* ---- what a team is ---- */

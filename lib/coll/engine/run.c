@@ -80,39 +80,55 @@ static inline int run_params(rcoll_params_t *copy, const rcoll_params_t **params
 
 int rcoll_plan(rplan_t *plan, rteam_t team, const rcoll_params_t *params, size_t size)
 {
+    struct team_call call;
     rcoll_params_t copy;
-    int rc = run_check(team, "rcoll_plan");
+    int rc;
+
+    team_enter_counted(&call, "rcoll_plan");
+    rc = run_check(team, "rcoll_plan");
 
     if (rc == 0 && plan == NULL)
         rc = coll_fail(-EINVAL, "rcoll_plan: plan is NULL");
     if (rc == 0)
         rc = run_params(&copy, &params, size, "rcoll_plan");
     if (rc != 0)
-        return rc;
+        return team_leave(&call, rc);
     team_lock(team);
     rc = run_make(plan, team, params, "rcoll_plan");
     team_unlock(team);
-    return rc;
+    return team_leave(&call, rc);
+}
+
+/* Lock held. */
+static int run_start(struct rplan *plan)
+{
+    struct rteam *t = plan->team;
+
+    engine_release(t, plan);
+    if (plan->state != PLAN_IDLE || plan->free_at_end)
+        return coll_fail(-EBUSY, "rcoll_start: the plan has been started, and is not over");
+    engine_start(t, plan);
+    (void)engine_advance(t);
+    if (UNLIKELY(t->async != NULL) && !run_is_over(t, plan))
+        async_leave_it(t);
+    return 0;
 }
 
 int rcoll_start(rplan_t plan)
 {
-    int rc = run_check_plan(plan, "rcoll_start");
+    struct team_call call;
+    int rc;
 
-    if (rc != 0)
-        return rc;
-    team_lock(plan->team);
-    engine_release(plan->team, plan);
-    if (plan->state != PLAN_IDLE || plan->free_at_end)
-        rc = coll_fail(-EBUSY, "rcoll_start: the plan has been started, and is not over");
-    else {
-        engine_start(plan->team, plan);
-        (void)engine_advance(plan->team);
-        if (UNLIKELY(plan->team->async != NULL) && !run_is_over(plan->team, plan))
-            async_leave_it(plan->team);
+    team_enter(&call, plan != NULL ? plan->team : NULL, "rcoll_start");
+    if (plan != NULL && plan->weight > COPY_UNCOUNTED_MOST)
+        team_count(&call);
+    rc = run_check_plan(plan, "rcoll_start");
+    if (LIKELY(rc == 0)) {
+        team_lock(plan->team);
+        rc = run_start(plan);
+        team_unlock(plan->team);
     }
-    team_unlock(plan->team);
-    return rc;
+    return team_leave(&call, rc);
 }
 
 /* The result of a plan that is over. */
@@ -121,26 +137,34 @@ static int run_result(const struct rplan *plan, const char *call)
     return LIKELY(plan->result == 0) ? 0 : team_lost_error(plan->team, call);
 }
 
+/* Lock held. */
+static int run_test(struct rplan *plan)
+{
+    struct rteam *t = plan->team;
+
+    if (UNLIKELY(t->async != NULL))
+        async_drain(t);
+    if (!run_is_over(t, plan) && !engine_advance(t)) {
+        team_compare_operations(t);
+        if (team_is_lost(t))
+            engine_end_all(t);
+        (void)rpipe_progress(); /* may sleep: no board is loaded after it */
+    }
+    return run_is_over(t, plan) ? run_result(plan, "rcoll_test") : R_PENDING;
+}
+
 int rcoll_test(rplan_t plan)
 {
+    struct team_call call;
     int rc;
 
-    if (plan == NULL || rpipe_initialized() != 1)
-        return run_check_plan(plan, "rcoll_test");
+    team_enter(&call, plan != NULL ? plan->team : NULL, "rcoll_test");
+    if (UNLIKELY(plan == NULL || rpipe_initialized() != 1))
+        return team_leave(&call, run_check_plan(plan, "rcoll_test"));
     team_lock(plan->team);
-    if (UNLIKELY(plan->team->async != NULL))
-        async_drain(plan->team);
-    if (!run_is_over(plan->team, plan)) {
-        if (!engine_advance(plan->team)) {
-            (void)rpipe_progress();
-            team_compare_operations(plan->team);
-            if (team_is_lost(plan->team))
-                engine_end_all(plan->team);
-        }
-    }
-    rc = run_is_over(plan->team, plan) ? run_result(plan, "rcoll_test") : R_PENDING;
+    rc = run_test(plan);
     team_unlock(plan->team);
-    return rc;
+    return team_leave(&call, rc);
 }
 
 /* The deadline of a call has passed, and the operation goes on. */
@@ -154,25 +178,31 @@ static void run_leave_it(struct rteam *t)
 }
 
 /* Waits for a plan that has been started. */
-static int run_wait(struct rplan *plan, const char *call)
+static int run_wait(struct rplan *plan, struct team_call *call)
 {
     struct rteam *t = plan->team;
-    int rc = team_wait(t, run_is_over, plan, t->timeout_ms);
+    int rc = team_wait(t, call, run_is_over, plan, t->timeout_ms);
 
     if (LIKELY(rc == 0))
-        return run_result(plan, call);
+        return run_result(plan, call->name);
     if (rc == -ETIMEDOUT) {
         run_leave_it(t);
-        return team_timed_out(t, call, t->timeout_ms);
+        return team_timed_out(t, call->name, t->timeout_ms);
     }
-    return t->lost != 0 ? team_lost_error(t, call) : coll_fail_named(call, rc);
+    return t->lost != 0 ? team_lost_error(t, call->name) : coll_fail_named(call->name, rc);
 }
 
 int rcoll_wait(rplan_t plan)
 {
-    if (plan == NULL || rpipe_initialized() != 1)
-        return run_check_plan(plan, "rcoll_wait");
-    return run_wait(plan, "rcoll_wait");
+    struct team_call call;
+    int rc;
+
+    team_enter(&call, plan != NULL ? plan->team : NULL, "rcoll_wait");
+    if (LIKELY(plan != NULL && rpipe_initialized() == 1))
+        rc = run_wait(plan, &call);
+    else
+        rc = run_check_plan(plan, "rcoll_wait");
+    return team_leave(&call, rc);
 }
 
 /* ---- the first of several ---- */
@@ -208,7 +238,8 @@ static bool run_any_is_over(struct rteam *t, void *of)
     return false;
 }
 
-int rcoll_wait_any(const rplan_t *list, int n, int *which, int timeout_ms)
+static int run_wait_any(struct team_call *call, const rplan_t *list, int n, int *which,
+                        int timeout_ms)
 {
     bool awaited[n > 0 ? n : 1];
     struct run_list of = {.plan = list, .awaited = awaited, .n = n};
@@ -232,7 +263,7 @@ int rcoll_wait_any(const rplan_t *list, int n, int *which, int timeout_ms)
     }
     if (t == NULL)
         return coll_fail(-ENOENT, "rcoll_wait_any: none of %d plans runs", n);
-    rc = team_wait(t, run_any_is_over, &of, timeout_ms);
+    rc = team_wait(t, call, run_any_is_over, &of, timeout_ms);
     if (rc == -ETIMEDOUT)
         return team_timed_out(t, "rcoll_wait_any", timeout_ms);
     if (rc != 0)
@@ -242,7 +273,15 @@ int rcoll_wait_any(const rplan_t *list, int n, int *which, int timeout_ms)
     return run_result(list[of.which], "rcoll_wait_any");
 }
 
-int rcoll_free(rplan_t plan)
+int rcoll_wait_any(const rplan_t *list, int n, int *which, int timeout_ms)
+{
+    struct team_call call;
+
+    team_enter_counted(&call, "rcoll_wait_any");
+    return team_leave(&call, run_wait_any(&call, list, n, which, timeout_ms));
+}
+
+static int run_free(struct rplan *plan)
 {
     struct rteam *t;
 
@@ -261,6 +300,14 @@ int rcoll_free(rplan_t plan)
     return 0;
 }
 
+int rcoll_free(rplan_t plan)
+{
+    struct team_call call;
+
+    team_enter_counted(&call, "rcoll_free");
+    return team_leave(&call, run_free(plan));
+}
+
 /* ---- all in one call ---- */
 
 static uint32_t run_cache_index(const rcoll_params_t *p)
@@ -274,11 +321,16 @@ static uint32_t run_cache_index(const rcoll_params_t *p)
 
 /* A new plan, which is kept. */
 static __attribute__((cold, noinline)) int run_make_cached(struct rplan **plan, struct rteam *t,
+                                                           struct team_call *call,
                                                            const rcoll_params_t *p,
                                                            struct rplan **cached)
 {
-    int rc = run_make(plan, t, p, "rcoll_run");
+    int rc;
 
+    team_count(call);
+    rc = coll_check_job(call->name);
+    if (rc == 0)
+        rc = run_make(plan, t, p, call->name);
     if (rc != 0)
         return rc;
     if (*cached != NULL && (*cached)->state == PLAN_IDLE && !(*cached)->in_call)
@@ -290,7 +342,8 @@ static __attribute__((cold, noinline)) int run_make_cached(struct rplan **plan, 
 }
 
 /* A plan of these parameters that is idle: a kept one, or a new one. */
-static int run_find(struct rplan **plan, struct rteam *t, const rcoll_params_t *p)
+static int run_find(struct rplan **plan, struct rteam *t, struct team_call *call,
+                    const rcoll_params_t *p)
 {
     struct rplan **cached = &t->cache[run_cache_index(p)];
 
@@ -299,11 +352,11 @@ static int run_find(struct rplan **plan, struct rteam *t, const rcoll_params_t *
     if (LIKELY(*plan != NULL && (*plan)->state == PLAN_IDLE && !(*plan)->in_call &&
                params_equal(t, &(*plan)->params, p) && params_have_buffers(t, p)))
         return 0;
-    return run_make_cached(plan, t, p, cached);
+    return run_make_cached(plan, t, call, p, cached);
 }
 
 /* Waits for a plan that this call has started. */
-static int run_wait_in_call(struct rplan *plan, const char *call)
+static int run_wait_in_call(struct rplan *plan, struct team_call *call)
 {
     struct rteam *t = plan->team;
     int rc = run_wait(plan, call);
@@ -318,7 +371,8 @@ static int run_wait_in_call(struct rplan *plan, const char *call)
     return rc;
 }
 
-int rcoll_run(rteam_t team, const rcoll_params_t *params, size_t size)
+static inline int run_run(rteam_t team, struct team_call *call, const rcoll_params_t *params,
+                          size_t size)
 {
     rcoll_params_t copy;
     struct rplan *plan;
@@ -331,7 +385,7 @@ int rcoll_run(rteam_t team, const rcoll_params_t *params, size_t size)
     if (UNLIKELY(rc != 0))
         return rc;
     team_lock(team);
-    rc = run_find(&plan, team, params);
+    rc = run_find(&plan, team, call, params);
     if (LIKELY(rc == 0)) {
         plan->from = params->from;
         plan->into = params->into;
@@ -339,10 +393,18 @@ int rcoll_run(rteam_t team, const rcoll_params_t *params, size_t size)
         engine_start(team, plan);
     }
     team_unlock(team);
-    return LIKELY(rc == 0) ? run_wait_in_call(plan, "rcoll_run") : rc;
+    return LIKELY(rc == 0) ? run_wait_in_call(plan, call) : rc;
 }
 
-int rcoll_barrier(rteam_t team)
+int rcoll_run(rteam_t team, const rcoll_params_t *params, size_t size)
+{
+    struct team_call call;
+
+    team_enter(&call, team, "rcoll_run");
+    return team_leave(&call, run_run(team, &call, params, size));
+}
+
+static inline int run_barrier(rteam_t team, struct team_call *call)
 {
     struct rplan *plan;
     int rc = run_check(team, "rcoll_barrier");
@@ -355,7 +417,7 @@ int rcoll_barrier(rteam_t team)
     if (UNLIKELY(plan->state != PLAN_IDLE || plan->in_call)) {
         const rcoll_params_t barrier = {.kind = RCOLL_BARRIER};
 
-        rc = run_find(&plan, team, &barrier);
+        rc = run_find(&plan, team, call, &barrier);
         if (rc != 0) {
             team_unlock(team);
             return rc;
@@ -364,5 +426,13 @@ int rcoll_barrier(rteam_t team)
     plan->in_call = team->threads;
     engine_start(team, plan);
     team_unlock(team);
-    return run_wait_in_call(plan, "rcoll_barrier");
+    return run_wait_in_call(plan, call);
+}
+
+int rcoll_barrier(rteam_t team)
+{
+    struct team_call call;
+
+    team_enter(&call, team, "rcoll_barrier");
+    return team_leave(&call, run_barrier(team, &call));
 }

@@ -3,6 +3,7 @@
 #include "coll/engine/agree.h"
 #include "coll/engine/fail.h"
 #include "coll/engine/open.h"
+#include "coll/engine/team_call.h"
 #include "util/hash.h"
 #include "util/failpoint.h"
 
@@ -14,7 +15,7 @@ static bool shrink_is_dead(const uint64_t *dead, int member)
     return (dead[member / 64] >> member % 64 & 1) != 0;
 }
 
-int rcoll_agree(rteam_t team, uint64_t *flags, int *dead, int most)
+static int shrink_agree(rteam_t team, uint64_t *flags, int *dead, int most)
 {
     const uint64_t *bits = NULL;
     int rc, n = 0;
@@ -36,6 +37,14 @@ int rcoll_agree(rteam_t team, uint64_t *flags, int *dead, int most)
             n++;
         }
     return n;
+}
+
+int rcoll_agree(rteam_t team, uint64_t *flags, int *dead, int most)
+{
+    struct team_call call;
+
+    team_enter_counted(&call, "rcoll_agree");
+    return team_leave(&call, shrink_agree(team, flags, dead, most));
 }
 
 /* A team of those that live by the last agreement. */
@@ -72,7 +81,7 @@ static int shrink_count(const struct rteam *t, const uint64_t *dead)
 }
 
 /* Once more where a member has died meanwhile: that all have opened the team is agreed on, too. Each attempt needs one more death. */
-int rcoll_shrink(rteam_t *living, rteam_t team)
+static int shrink_run(rteam_t *living, rteam_t team)
 {
     const uint64_t *dead = NULL;
     int rc = coll_check_job("rcoll_shrink");
@@ -107,4 +116,12 @@ int rcoll_shrink(rteam_t *living, rteam_t team)
         if (shrink_count(team, dead) <= died)
             return coll_fail(-EPROTO, "rcoll_shrink: a member that lives has not opened the team");
     }
+}
+
+int rcoll_shrink(rteam_t *living, rteam_t team)
+{
+    struct team_call call;
+
+    team_enter_counted(&call, "rcoll_shrink");
+    return team_leave(&call, shrink_run(living, team));
 }

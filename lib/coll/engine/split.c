@@ -2,6 +2,7 @@
 /* split.c: rcoll_split. */
 #include "coll/engine/fail.h"
 #include "coll/engine/open.h"
+#include "coll/engine/team_call.h"
 #include "util/hash.h"
 
 #include <errno.h>
@@ -46,7 +47,7 @@ static int split_open(rteam_t *team, struct rteam *of, struct split_member *list
     return rc;
 }
 
-int rcoll_split(rteam_t *team, rteam_t of, int color, int key)
+static int split_run(rteam_t *team, rteam_t of, int color, int key)
 {
     struct split_member mine, *list;
     struct error err = {""};
@@ -70,4 +71,12 @@ int rcoll_split(rteam_t *team, rteam_t of, int color, int key)
     }
     free(list);
     return rc;
+}
+
+int rcoll_split(rteam_t *team, rteam_t of, int color, int key)
+{
+    struct team_call call;
+
+    team_enter_counted(&call, "rcoll_split");
+    return team_leave(&call, split_run(team, of, color, key));
 }

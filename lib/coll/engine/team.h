@@ -61,6 +61,7 @@ struct rteam {
     rvmem_t mem;
     struct hash blocks; /* of rcoll_alloc: descriptors by offset */
     struct link queue;  /* of plans that have been started */
+    size_t weight;      /* of these: the sum (team_call.h) */
     struct link plans;  /* all */
     struct rplan *barrier;
     struct rplan *cache[TEAM_CACHE];
@@ -128,6 +129,7 @@ struct rplan {
     struct coll_choice choice;
     uint32_t check;   /* of the parameters */
     uint32_t history; /* of the team, with this start: what other members compare */
+    size_t weight;    /* bytes that its steps move; WEIGHT_COUNTED: or more, or it may sleep */
     uint32_t noperators;
     struct coll_operator *operators;
     void *operator_scratch; /* for reversed folds */

@@ -16,7 +16,7 @@ static uint64_t view_key(const struct rteam *t, const void *mem)
     return (uint64_t)((const char *)mem - (const char *)t->head);
 }
 
-void *rcoll_alloc(rteam_t team, size_t bytes)
+static void *view_alloc(rteam_t team, size_t bytes)
 {
     void *mem = NULL;
     raddr_t d;
@@ -49,7 +49,18 @@ void *rcoll_alloc(rteam_t team, size_t bytes)
     return NULL;
 }
 
-int rcoll_dealloc(rteam_t team, void *mem)
+void *rcoll_alloc(rteam_t team, size_t bytes)
+{
+    struct team_call call;
+    void *mem;
+
+    team_enter_counted(&call, "rcoll_alloc");
+    mem = view_alloc(team, bytes);
+    (void)team_leave(&call, 0);
+    return mem;
+}
+
+static int view_dealloc(rteam_t team, void *mem)
 {
     void *d;
     int rc;
@@ -70,6 +81,14 @@ int rcoll_dealloc(rteam_t team, void *mem)
                ? 0
                : coll_fail(-EINVAL, "rcoll_dealloc: %p is not memory of rcoll_alloc of this team",
                            mem);
+}
+
+int rcoll_dealloc(rteam_t team, void *mem)
+{
+    struct team_call call;
+
+    team_enter_counted(&call, "rcoll_dealloc");
+    return team_leave(&call, view_dealloc(team, mem));
 }
 
 /* ---- views ---- */
@@ -171,15 +190,18 @@ int rcoll_view(rplan_t plan, int i, const void **at, size_t *bytes)
 
 int rcoll_release(rplan_t plan)
 {
-    int rc = plan == NULL ? coll_fail(-EINVAL, "rcoll_release: the plan is NULL")
-                          : coll_check_job("rcoll_release");
+    struct team_call call;
+    int rc;
 
-    if (rc != 0)
-        return rc;
-    team_lock(plan->team);
-    engine_release(plan->team, plan);
-    team_unlock(plan->team);
-    return 0;
+    team_enter(&call, plan != NULL ? plan->team : NULL, "rcoll_release");
+    rc = plan == NULL ? coll_fail(-EINVAL, "rcoll_release: the plan is NULL")
+                      : coll_check_job("rcoll_release");
+    if (LIKELY(rc == 0)) {
+        team_lock(plan->team);
+        engine_release(plan->team, plan);
+        team_unlock(plan->team);
+    }
+    return team_leave(&call, rc);
 }
 
 static bool view_is_settled(struct rteam *t, void *of)
@@ -194,7 +216,7 @@ static bool view_is_settled(struct rteam *t, void *of)
     return t->floor > plan->number;
 }
 
-int rcoll_settled(rplan_t plan, int flags)
+static int view_settled(struct team_call *call, rplan_t plan, int flags)
 {
     struct rteam *t;
     int rc;
@@ -214,10 +236,18 @@ int rcoll_settled(rplan_t plan, int flags)
         team_unlock(t);
         return rc;
     }
-    rc = team_wait(t, view_is_settled, plan, t->timeout_ms);
+    rc = team_wait(t, call, view_is_settled, plan, t->timeout_ms);
     if (rc == -ETIMEDOUT)
         return team_timed_out(t, "rcoll_settled", t->timeout_ms);
     return rc == 0 || t->lost == 0 ? rc : team_lost_error(t, "rcoll_settled");
+}
+
+int rcoll_settled(rplan_t plan, int flags)
+{
+    struct team_call call;
+
+    team_enter_counted(&call, "rcoll_settled");
+    return team_leave(&call, view_settled(&call, plan, flags));
 }
 
 /* ---- failures ---- */

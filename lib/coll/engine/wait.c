@@ -126,10 +126,20 @@ static bool wait_pause(struct rteam *t, struct team_waiter *w)
     return true;
 }
 
-int team_wait(struct rteam *t, team_condition condition, void *of, int timeout_ms)
+/* False: the job has ended. */
+static bool wait_count(struct team_call *call)
+{
+    team_count(call);
+    return rpipe_initialized() == 1;
+}
+
+int team_wait(struct rteam *t, struct team_call *call, team_condition condition, void *of,
+              int timeout_ms)
 {
     struct team_waiter w = {.deadline = -1};
 
+    if (UNLIKELY(team_is_heavy(t)) && !wait_count(call))
+        return coll_fail(-ENOTCONN, "the job has ended");
     for (;;) {
         bool did, is_over;
 
@@ -147,7 +157,7 @@ int team_wait(struct rteam *t, team_condition condition, void *of, int timeout_m
         }
         if (LIKELY(!wait_pause(t, &w)))
             continue;
-        if (rpipe_initialized() != 1)
+        if (!wait_count(call))
             return coll_fail(-ENOTCONN, "the job has ended");
         team_lock(t);
         if (w.deadline != -1)

@@ -3,15 +3,16 @@
 #ifndef COLL_ENGINE_WAIT_H
 #define COLL_ENGINE_WAIT_H
 
-#include "coll/engine/team.h"
+#include "coll/engine/team_call.h"
 
 typedef bool (*team_condition)(struct rteam *t, void *of);
 
 /*
- * Advances all operations of the team until the condition is true. 0; -ETIMEDOUT after timeout_ms (R_FOREVER: never), without a
+ * Advances all operations of the team until the condition is true, in this call, which it counts before it sleeps. 0; -ETIMEDOUT after timeout_ms (R_FOREVER: never), without a
  * message; -ENOTCONN; or the code of the team, where the condition has not come true before.
  */
-int team_wait(struct rteam *t, team_condition condition, void *of, int timeout_ms);
+int team_wait(struct rteam *t, struct team_call *call, team_condition condition, void *of,
+              int timeout_ms);
 /* The words that the operations in flight wait for, up to WAIT_WORDS. 0: there are none, or something else is awaited, too: pipes, or a free cell. Lock held. */
 #define WAIT_WORDS 63
 int team_awaited_words(const struct rteam *t, rboard_word_t word[WAIT_WORDS]);
