@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* coll_ours.c: our part of bench/compare_coll: collectives in loops, see coll_loop.h. --async: the team has RCOLL_ASYNC. */
+/*
+ * coll_ours.c: our part of bench/compare_coll: collectives in loops, see coll_loop.h. --async: the team has RCOLL_ASYNC. --open COUNT: instead,
+ * the time in which a team of all ranks opens, ns, of so many teams: of the slowest rank, where all begin with a barrier.
+ */
 #include "bench/coll_loop.h"
 
 #include <rcoll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static rteam_t team;
 
@@ -86,6 +90,42 @@ static void ours_finish(void)
         ours_abort(1);
 }
 
+/* ---- opening ---- */
+
+static double ours_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
+}
+
+static int ours_open(int rank, int ranks, int count)
+{
+    rcoll_team_config_t cfg = {.context = 1};
+
+    if (rank == 0)
+        printf("{\"library\": \"rcoll\", \"ranks\": %d, \"open 0\": [", ranks);
+    for (int i = 0; i < count; i++) {
+        double began, took;
+        rteam_t opened;
+
+        if (rcoll_barrier(team) != 0)
+            ours_abort(1);
+        began = ours_now();
+        if (rcoll_team(&opened, &cfg, NULL, ranks) != 0)
+            ours_abort(1);
+        took = ours_most(ours_now() - began);
+        if (rank == 0)
+            printf("%s%.0f", i > 0 ? ", " : "", took);
+        if (rcoll_close(opened) != 0)
+            ours_abort(1);
+    }
+    if (rank == 0)
+        printf("]}\n");
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static const struct coll_library ours = {.program = "coll_ours",
@@ -96,15 +136,19 @@ int main(int argc, char **argv)
                                              .start = ours_start,
                                              .finish = ours_finish};
     rcoll_team_config_t cfg = {.flags = 0};
-    int rank, ranks, status;
+    int rank, ranks, status, opens = 0;
 
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--open") == 0 && i + 1 < argc)
+            opens = atoi(argv[i + 1]);
     for (int i = 1; i < argc; i++)
         cfg.flags |= strcmp(argv[i], "--async") == 0 ? RCOLL_ASYNC : 0;
     if (rinit(&rank, &ranks) != 0 || rcoll_team(&team, &cfg, NULL, ranks) != 0) {
         fprintf(stderr, "coll_ours: %s\n", rerror(NULL));
         return 1;
     }
-    status = coll_loop_main(&ours, rank, ranks, argc, argv);
+    status =
+        opens > 0 ? ours_open(rank, ranks, opens) : coll_loop_main(&ours, rank, ranks, argc, argv);
     if (rcoll_close(team) != 0 || rexit() != 0)
         return 1;
     return status;

@@ -491,6 +491,12 @@ void rboard_wake(rboard_t board, const void *word);
 /* The same for a word on which one member of this host alone sleeps. */
 void rboard_wake_one(rboard_t board, const void *word, int member);
 
+/*
+ * Copies bytes of the private memory of a member of this host, at an address that this has passed: from its process, by one copy
+ * (process_vm_readv(2)). -ENOTSUP: not permitted here, or RPIPE_CROSS is 0; -ECONNRESET: dead; -EPROTO: no such memory there, or left.
+ */
+int rboard_fetch(rboard_t board, int member, void *into, const void *from, size_t bytes);
+
 /* Sleeps until one of n words, 1 to 64, has another value than seen. timeout_ms: ms, or R_FOREVER. */
 int rboard_sleep(rboard_t board, const rboard_word_t *words, int n, int timeout_ms);
 

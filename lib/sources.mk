@@ -236,6 +236,7 @@ rpipe_sources = \
 	lib/rpipe/board/board.c \
 	lib/rpipe/board/board.h \
 	lib/rpipe/board/board_call.c \
+	lib/rpipe/board/board_fetch.c \
 	lib/rpipe/board/board_message.c \
 	lib/rpipe/board/board_message.h \
 	lib/rpipe/board/board_open.c \
@@ -488,6 +489,7 @@ lib_libcoll_la_SOURCES = \
 	lib/coll/alg_alltoall.c \
 	lib/coll/alg_barrier.c \
 	lib/coll/alg_bcast.c \
+	lib/coll/alg_fetch.c \
 	lib/coll/alg_gather.c \
 	lib/coll/alg_halving.c \
 	lib/coll/alg_halving.h \

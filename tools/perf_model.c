@@ -4,7 +4,7 @@
  * that RCOLL_MODEL takes. See perf.h.
  *
  * On a host by a board: a line one way (L), each further line (m), a byte that another processor has written, copied (Bc) and folded
- * (Bf), a yield where both processes are on one processor (sigma), an operation of a graph (step). Between hosts by pipes: what a
+ * (Bf), memory of the other process that is read by a system call (f, and a byte of it, Bx), a yield where both processes are on one processor (sigma), an operation of a graph (step). Between hosts by pipes: what a
  * message costs its sender (o), the time between two of a stream (g), a byte of a stream of long ones (G), and the rest of the time
  * one way (Ln). Each is the median of the rounds.
  */
@@ -31,8 +31,9 @@ struct words {
         _Atomic uint64_t number;
         char unused[LINE - sizeof(uint64_t)];
     } line[LINES];
-    double result; /* of rank 1, for rank 0 */
-    char unused[4096 - LINES * LINE - sizeof(double)];
+    double result;    /* of rank 1, for rank 0 */
+    uint64_t address; /* of what is fetched, in this process */
+    char unused[4096 - LINES * LINE - sizeof(double) - sizeof(uint64_t)];
     double block[BLOCK / sizeof(double)];
 };
 
@@ -141,6 +142,43 @@ static double model_bytes(bool fold)
 
 static double model_copy(void) { return model_bytes(false); }
 static double model_fold(void) { return model_bytes(true); }
+
+/* ---- memory of the other process ---- */
+
+static rboard_t model_board;
+
+/* ns of so many bytes that rank 0 has written in its own memory, as rank 1 fetches them; 0: that is not permitted. */
+static double model_fetch(size_t bytes)
+{
+    static double mine[BLOCK / sizeof(double)];
+    double took = 0;
+
+    model.mine->address = (uint64_t)(uintptr_t)mine;
+    for (int b = 0; b < BLOCKS; b++) {
+        model.number++;
+        if (model.rank == 0) {
+            for (size_t i = 0; i < bytes / sizeof(double); i++)
+                mine[i] = (double)(i + (size_t)b);
+            model_put(1);
+            model_await(1);
+        } else {
+            double began;
+            int code;
+
+            model_await(1);
+            began = model_now();
+            code = rboard_fetch(model_board, 0, mine, (const void *)model.other->address, bytes);
+            took += code == 0 ? model_now() - began : 0;
+            model_put(1);
+        }
+    }
+    model.mine->result = took / BLOCKS;
+    (void)model_turns(1, 1); /* the result is there */
+    return model.rank == 0 ? model.other->result : model.mine->result;
+}
+
+static double model_fetch_little(void) { return model_fetch(LINE); }
+static double model_fetch_block(void) { return model_fetch(BLOCK); }
 
 /* Both processes on the first processor of rank 0: 0 where that is not possible. */
 static double model_switch(void)
@@ -313,7 +351,7 @@ static int model_host(char *text, size_t bytes)
 {
     rboard_config_t cfg = {.context = rcontext("rmalloc_perf.model"),
                            .bytes = sizeof(struct words)};
-    double line, lines, copy, fold, yield;
+    double line, lines, copy, fold, yield, little, block;
     rboard_t board;
     int n = 0, code = rboard_open(&board, &cfg, NULL, 2);
 
@@ -323,6 +361,7 @@ static int model_host(char *text, size_t bytes)
         perf_fail(NULL, "rboard_wait", code);
     model.mine = rboard_mem(board);
     model.other = rboard_mem_of(board, 1 - model.rank);
+    model_board = board;
     if (model.other != NULL) {
         line = model_median(model_line);
         lines = model_median(model_lines);
@@ -331,6 +370,11 @@ static int model_host(char *text, size_t bytes)
         yield = model_switch();
         n = snprintf(text, bytes, "L=%.0f m=%.0f Bc=%.1f Bf=%.1f", line,
                      lines > line ? (lines - line) / (LINES - 1) : 0, 1 / copy, 1 / fold);
+        little = model_median(model_fetch_little);
+        block = model_median(model_fetch_block);
+        if (little > 0 && block > little)
+            n += snprintf(text + n, bytes - (size_t)n, " f=%.0f Bx=%.1f", little,
+                          BLOCK / (block - little));
         if (yield > 0)
             n += snprintf(text + n, bytes - (size_t)n, " sigma=%.0f", yield);
     }

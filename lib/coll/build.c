@@ -9,7 +9,7 @@ static const char *const coll_kind_names[COLL_KINDS] = {
 static const char *const coll_algorithm_names[COLL_ALGORITHMS] = {
     "dissemination", "exchange",     "tree",        "chain", "scatter-ring", "flat",
     "shares",        "rabenseifner", "ring",        "bruck", "pairwise",     "linear",
-    "halving",       "hosts",        "host-shares", "cast"};
+    "halving",       "hosts",        "host-shares", "cast",  "fetch"};
 
 const char *coll_kind_name(enum coll_kind kind) { return coll_kind_names[kind]; }
 
@@ -71,7 +71,7 @@ const char *coll_needs(const struct shape *shape, const struct coll_request *r,
         return coll_order_needs(shape, r, choice);
     if (r->kind == COLL_ALLTOALL && r->counts != NULL &&
         (choice->algorithm == COLL_FLAT || choice->algorithm == COLL_BRUCK ||
-         choice->algorithm == COLL_HOSTS))
+         choice->algorithm == COLL_HOSTS || choice->algorithm == COLL_FETCH))
         return "blocks of one length";
     if (choice->algorithm == COLL_CHAIN && choice->segment > 0 &&
         r->count / choice->segment >= GRAPH_SLOTS_MAX)

@@ -175,5 +175,10 @@ int alg_alltoall_linear(const struct coll_build *b);
 int alg_alltoall_pairwise(const struct coll_build *b);
 int alg_alltoall_bruck(const struct coll_build *b);
 int alg_alltoall_hosts(const struct coll_build *b);
+int alg_bcast_fetch(const struct coll_build *b);
+int alg_gather_fetch(const struct coll_build *b);
+int alg_allgather_fetch(const struct coll_build *b);
+int alg_scatter_fetch(const struct coll_build *b);
+int alg_alltoall_fetch(const struct coll_build *b);
 
 #endif

@@ -27,6 +27,7 @@ static bool choose_is_large(const struct choose *c, const struct coll_choice *ch
     switch (choice->algorithm) {
     case COLL_FLAT:
     case COLL_SHARES:
+    case COLL_FETCH:
         return size > COLL_MESSAGES_AT_ONCE;
     case COLL_HOST_SHARES:
         return c->shape->largest > COLL_MESSAGES_AT_ONCE;
@@ -111,6 +112,8 @@ int coll_candidates(const struct shape *shape, const struct coll_request *reques
 
         if (!coll_has(request->kind, algorithm) || algorithm == COLL_CAST)
             continue; /* no medium between hosts sends to many at once */
+        if (algorithm == COLL_FETCH && shape->hosts > 1)
+            continue; /* it is for one host */
         if ((algorithm == COLL_HOSTS || algorithm == COLL_HOST_SHARES) &&
             (shape->hosts == 1 || shape->largest == 1))
             continue; /* it is no other than the rest */

@@ -28,6 +28,21 @@ uint64_t cost_fold(const struct cost *c, uint64_t bytes)
     return bytes == 0 ? 0 : model_add(c->model->step, model_times(bytes, c->model->fold));
 }
 
+uint64_t cost_fetch(const struct cost *c, uint64_t bytes)
+{
+    return bytes == 0 ? 0
+                      : model_add(model_add(c->model->step, c->model->fetch),
+                                  model_times(bytes, c->model->fetched));
+}
+
+uint64_t cost_fetches(const struct cost *c, uint64_t x, uint64_t bytes, uint64_t y)
+{
+    uint64_t time = cost_look(c, x);
+
+    cost_add(&time, x, cost_fetch(c, bytes));
+    return model_add(time, model_add(c->model->step, cost_look(c, y)));
+}
+
 /* What the sender of a message on a host writes besides its line. */
 static uint64_t cost_post(const struct cost *c, uint64_t bytes)
 {
@@ -212,7 +227,7 @@ static bool cost_has_blocks(enum coll_kind kind)
 static bool cost_all_work_alike(enum coll_kind kind, enum coll_algorithm algorithm)
 {
     if (kind == COLL_REDUCE || kind == COLL_GATHER || kind == COLL_SCATTER)
-        return algorithm == COLL_RABENSEIFNER;
+        return algorithm == COLL_RABENSEIFNER || (kind == COLL_SCATTER && algorithm == COLL_FETCH);
     return algorithm != COLL_TREE && algorithm != COLL_HOSTS;
 }
 
@@ -242,6 +257,8 @@ uint64_t coll_cost(const struct shape *shape, const struct coll_request *request
     if (c.queue > 1 && cost_all_work_alike(request->kind, choice->algorithm)) {
         shared.copy = model_times(c.queue, model->copy);
         shared.fold = model_times(c.queue, model->fold);
+        shared.fetch = model_times(c.queue, model->fetch);
+        shared.fetched = model_times(c.queue, model->fetched);
         c.model = &shared;
     }
     c.levels = cost_levels(c.n, c.radix);

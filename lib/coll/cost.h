@@ -63,6 +63,10 @@ uint64_t cost_all(const struct cost *c, uint64_t bytes);
 uint64_t cost_all_work(const struct cost *c, uint64_t bytes, uint64_t work);
 uint64_t cost_copy(const struct cost *c, uint64_t bytes);
 uint64_t cost_fold(const struct cost *c, uint64_t bytes);
+/* A copy from the memory of another process. */
+uint64_t cost_fetch(const struct cost *c, uint64_t bytes);
+/* COLL_FETCH: x messages of which this member copies `bytes` each, and y answers that it awaits. */
+uint64_t cost_fetches(const struct cost *c, uint64_t x, uint64_t bytes, uint64_t y);
 /* Members that are no power of two take part through others, which costs this more. */
 uint64_t cost_extras(const struct cost *c, bool answered);
 

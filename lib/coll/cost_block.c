@@ -2,6 +2,32 @@
 /* cost_block.c: see cost.h: what moves blocks and folds nothing. */
 #include "coll/cost.h"
 
+/*
+ * Each member sends `bytes` to all in one round, and copies a block of each. On a host both are work of its own processor, one after the other;
+ * between hosts it copies while others arrive.
+ */
+static uint64_t cost_all_copied(const struct cost *c, uint64_t bytes)
+{
+    uint64_t work = cost_copy(c, c->bytes);
+
+    return c->hosts > 1 ? cost_all_work(c, bytes, work)
+                        : model_add(cost_all(c, bytes), model_times((uint64_t)c->n, work));
+}
+
+/*
+ * A scatter on one host is over at the root when that has copied all blocks, and at the others when they have theirs; these copies follow
+ * where members share cores.
+ */
+static uint64_t cost_scattered(const struct cost *c, uint64_t time)
+{
+    uint64_t own = cost_copy(c, c->bytes), root = cost_copy(c, c->all);
+
+    if (c->hosts > 1)
+        return c->choice->algorithm == COLL_FLAT ? model_add(time, own) : time;
+    time = cost_at_least(model_add(time, own), root);
+    return model_add(time, model_times(c->queue - 1, own));
+}
+
 /* Up or down a tree over n indices with a message of its subtree for each. */
 static uint64_t cost_subtrees(const struct cost *c, int n, int radix, uint64_t unit, uint64_t bytes)
 {
@@ -62,6 +88,8 @@ uint64_t cost_of_gather(const struct cost *c)
         return cost_subtrees(c, c->n, c->radix, 1, c->bytes);
     case COLL_LINEAR:
         return cost_linear(c);
+    case COLL_FETCH:
+        return model_add(cost_fetches(c, (uint64_t)c->n - 1, c->bytes, 1), cost_copy(c, c->bytes));
     default:
         return model_add(cost_host_blocks(c), cost_leader_rows(c));
     }
@@ -73,12 +101,13 @@ uint64_t cost_of_scatter(const struct cost *c)
 
     switch (c->choice->algorithm) {
     case COLL_TREE:
-        return cost_subtrees(c, c->n, c->radix, 1, c->bytes);
+        return cost_scattered(c, cost_subtrees(c, c->n, c->radix, 1, c->bytes));
     case COLL_LINEAR:
-        return cost_linear(c);
+        return cost_scattered(c, cost_linear(c));
     case COLL_FLAT:
-        return model_add(cost_level(c, 1, (uint64_t)c->n - 1, c->all, false),
-                         cost_copy(c, c->bytes));
+        return cost_scattered(c, cost_level(c, 1, (uint64_t)c->n - 1, c->all, false));
+    case COLL_FETCH:
+        return cost_fetches(c, 1, c->bytes, (uint64_t)c->n - 1);
     default:
         time = c->p == 1 ? 0 : cost_level(c, 1, 1, model_times(c->bytes, (uint64_t)c->p), false);
         return model_add(model_add(time, cost_copy(c, c->bytes)), cost_leader_rows(c));
@@ -91,7 +120,9 @@ uint64_t cost_of_allgather(const struct cost *c)
 
     switch (c->choice->algorithm) {
     case COLL_FLAT:
-        return cost_all_work(c, c->bytes, cost_copy(c, c->bytes));
+        return cost_all_copied(c, c->bytes);
+    case COLL_FETCH:
+        return model_add(cost_fetches(c, n - 1, c->bytes, n - 1), cost_copy(c, c->bytes));
     case COLL_RING:
         return model_add(cost_ring(c, c->bytes, 0, cost_copy(c, c->bytes)), cost_copy(c, c->bytes));
     case COLL_BRUCK:
@@ -135,9 +166,11 @@ uint64_t cost_of_alltoall(const struct cost *c)
 
     switch (c->choice->algorithm) {
     case COLL_FLAT:
-        return cost_all_work(c, c->all, cost_copy(c, c->bytes));
+        return cost_all_copied(c, c->all);
+    case COLL_FETCH:
+        return model_add(cost_fetches(c, n - 1, c->bytes, n - 1), cost_copy(c, c->bytes));
     case COLL_LINEAR:
-        time = cost_all_work(c, c->bytes, cost_copy(c, c->bytes));
+        time = cost_all_copied(c, c->bytes);
         cost_add(&time, c->p > 1 ? (uint64_t)c->p - 2 : 0,
                  model_add(cost_copy(c, c->bytes), c->model->step));
         return time;

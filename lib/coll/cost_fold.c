@@ -124,6 +124,8 @@ uint64_t cost_of_bcast(const struct cost *c)
         return model_add(time, cost_tree(c, c->n, c->radix, 1, false));
     case COLL_CHAIN:
         return cost_chain(c);
+    case COLL_FETCH:
+        return cost_fetches(c, 1, c->bytes, n - 1);
     case COLL_SCATTER_RING:
         for (uint64_t d = 1; d < n; d *= 2)
             cost_add(&time, 1, cost_level(c, d, 1, c->bytes / n * d, false));

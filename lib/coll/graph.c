@@ -121,6 +121,13 @@ int graph_recv(struct graph *g, int from, uint32_t slot, size_t bytes)
             .kind = GRAPH_RECV, .slot = slot, .peer = (uint32_t)from, .npeers = 1, .bytes = bytes});
 }
 
+int graph_lend(struct graph *g, int node)
+{
+    if (node >= 0 && g->failed == 0)
+        g->nodes[node].lent = true;
+    return node;
+}
+
 int graph_fold(struct graph *g, struct graph_ref into, struct graph_ref from, size_t bytes,
                bool reversed)
 {

@@ -23,6 +23,9 @@
  * 4. Of operations that can be executed the one that was added first is preferred: so what others wait
  *    for is added before copies of the own result.
  * 5. Each member has a graph of its own, which is made without communication.
+ * 6. A SEND and its RECVs may be lent: then the bytes may stay where they are, in memory of the sender that its receivers read by COPYs. Nothing
+ *    of the sender's graph writes them after the SEND, and the graph is over only when all receivers have reported, by messages, that
+ *    their COPYs are over. The builder of both graphs takes care of it (alg_fetch.c).
  *
  * A function that adds an operation returns its number, which is 0 or more, or -errno. The first
  * failure is kept and returned by graph_finish(), and graph_after() ignores what is no number, so
@@ -55,7 +58,8 @@ struct graph_ref {
 
 struct graph_node {
     uint8_t kind;
-    bool reversed;      /* FOLD: from is the left operand */
+    bool reversed : 1;  /* FOLD: from is the left operand */
+    bool lent : 1;      /* SEND, RECV: see 6 */
     uint16_t op;        /* FOLD: the operator, a number of the executor; 0: that of the plan */
     uint32_t slot;      /* SEND, RECV */
     uint32_t peer;      /* RECV: the sender; SEND: index of its first receiver; CALL: index */
@@ -120,6 +124,8 @@ int graph_fail(struct graph *g, int code);
 int graph_send(struct graph *g, const int *to, int n, uint32_t slot, struct graph_ref from,
                size_t bytes);
 int graph_recv(struct graph *g, int from, uint32_t slot, size_t bytes);
+/* A SEND or RECV that was just added is lent. Returns it. */
+int graph_lend(struct graph *g, int node);
 int graph_fold(struct graph *g, struct graph_ref into, struct graph_ref from, size_t bytes,
                bool reversed);
 int graph_copy(struct graph *g, struct graph_ref into, struct graph_ref from, size_t bytes);

@@ -60,7 +60,8 @@ static void dump_operation(FILE *to, const struct graph *g, const struct graph_n
     }
     fprintf(to, " %zu bytes", node->bytes);
     if (node->kind == GRAPH_RECV) {
-        fprintf(to, " of member %" PRIu32 ", slot %" PRIu32, node->peer, node->slot);
+        fprintf(to, " of member %" PRIu32 ", slot %" PRIu32 "%s", node->peer, node->slot,
+                node->lent ? ", lent" : "");
         return;
     }
     fprintf(to, " of ");
@@ -68,7 +69,7 @@ static void dump_operation(FILE *to, const struct graph *g, const struct graph_n
     if (node->kind == GRAPH_SEND) {
         fprintf(to, " to ");
         dump_list(to, g, node);
-        fprintf(to, ", slot %" PRIu32, node->slot);
+        fprintf(to, ", slot %" PRIu32 "%s", node->slot, node->lent ? ", lent" : "");
         return;
     }
     fprintf(to, " into ");

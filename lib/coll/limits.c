@@ -45,6 +45,7 @@ static uint64_t limits_slots(const struct shape *shape, const struct coll_reques
         return n + levels + 2;
     case COLL_FLAT:
     case COLL_SHARES:
+    case COLL_FETCH:
         return 2;
     case COLL_RABENSEIFNER:
         return 2 * levels + 5;
@@ -74,6 +75,8 @@ static uint64_t limits_times(const struct shape *shape, const struct coll_reques
     uint64_t levels = (uint64_t)cost_levels(shape->size, 2);
 
     switch (choice->algorithm) {
+    case COLL_FETCH: /* what is lent is not copied */
+        return 0;
     case COLL_FLAT:
     case COLL_CHAIN:
         return 1;
@@ -118,5 +121,7 @@ const char *coll_needs_here(const struct shape *shape, const struct coll_request
     if (shape->slots > 0 && shape->largest > 1 &&
         coll_limits(shape, request, choice).slots > shape->slots)
         return "fewer messages of a member";
+    if (choice->algorithm == COLL_FETCH && !shape->fetches)
+        return "access to the memory of other processes";
     return coll_needs(shape, request, choice);
 }

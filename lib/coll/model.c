@@ -17,6 +17,8 @@ struct coll_model coll_model_default(void)
                                .yield = 1200000,
                                .copy = 33,
                                .fold = 50,
+                               .fetch = 600000,
+                               .fetched = 50,
                                .step = 8000,
                                .overhead = 250000,
                                .latency = 1300000,
@@ -53,6 +55,8 @@ static const struct model_name {
     {"sigma", offsetof(struct coll_model, yield), MODEL_NS},
     {"Bc", offsetof(struct coll_model, copy), MODEL_RATE},
     {"Bf", offsetof(struct coll_model, fold), MODEL_RATE},
+    {"f", offsetof(struct coll_model, fetch), MODEL_NS},
+    {"Bx", offsetof(struct coll_model, fetched), MODEL_RATE},
     {"step", offsetof(struct coll_model, step), MODEL_NS},
     {"o", offsetof(struct coll_model, overhead), MODEL_NS},
     {"Ln", offsetof(struct coll_model, latency), MODEL_NS},
@@ -113,7 +117,7 @@ int coll_model_parse(struct coll_model *model, const char *text, struct error *e
             (found->unit == MODEL_RATE && value == 0))
             return error_set(err, -EINVAL,
                              "\"%.20s\" is no parameter; NAME=NUMBER with L, m, sigma, Bc, Bf, "
-                             "step, o, Ln, g, G or S, and at most three decimals",
+                             "f, Bx, step, o, Ln, g, G or S, and at most three decimals",
                              begin);
         if (found->unit == MODEL_RATE)
             value = (UINT64_C(1000000) + value / 2) / value;

@@ -23,6 +23,7 @@ struct shape {
     int largest;    /* most members of one host */
     uint32_t slots; /* of a member's board; 0: any number */
     bool in_rows;   /* the members of each host follow each other */
+    bool fetches;   /* each member can read the memory of the processes of its host */
     int *host;      /* of each member */
     int *members;   /* of all hosts, one after the other */
     int *first;     /* the members of host h begin at members[first[h]]; hosts + 1 elements */

@@ -92,6 +92,47 @@ static void memory(uint64_t context, uint64_t bytes, bool late)
     CHECK_OK(NULL, rboard_close(b)); /* others may still read */
 }
 
+/* Each reads what all others have in their own memory; what is not there, and what a member has that is on another host, is refused. */
+static void private_memory(uint64_t context)
+{
+    const size_t bytes = 100000;
+    char *mine = malloc(bytes), *others = malloc(bytes);
+    rboard_t b = board_of(NULL, mp_ranks, context, 4096);
+    uint64_t *own = rboard_mem(b);
+
+    CHECK(NULL, mine != NULL && others != NULL);
+    pattern_fill(mine, bytes, mp_key(mp_rank, 0, (uint32_t)context, bytes));
+    own[0] = (uint64_t)(uintptr_t)mine;
+    CHECK_OK(NULL, network_barrier());
+    for (int i = 0; i < mp_ranks; i++) {
+        const uint64_t *words = rboard_mem_of(b, i);
+
+        if (words == NULL) {
+            CHECK_RC(-EAGAIN, NULL, rboard_fetch(b, i, others, mine, bytes));
+            continue;
+        }
+        CHECK_OK(NULL, rboard_fetch(b, i, others, (const void *)(uintptr_t)words[0], bytes));
+        CHECK(NULL, pattern_same(others, bytes, mp_key(i, 0, (uint32_t)context, bytes)));
+        CHECK(NULL, i == mp_rank ||
+                        rboard_fetch(b, i, others, (const void *)(uintptr_t)64, bytes) == -EPROTO);
+    }
+    CHECK_RC(-EINVAL, NULL, rboard_fetch(b, mp_ranks, others, mine, bytes));
+    CHECK_OK(NULL, network_barrier());
+    if (mp_rank == 0)
+        CHECK_OK(NULL, rboard_close(b));
+    CHECK_OK(NULL, network_barrier());
+    if (mp_rank != 0 && !apart)
+        CHECK_RC(-EPROTO, NULL,
+                 rboard_fetch(b, 0, others,
+                              (const void *)(uintptr_t) * (const uint64_t *)rboard_mem_of(b, 0),
+                              bytes));
+    CHECK_OK(NULL, network_barrier());
+    if (mp_rank != 0)
+        CHECK_OK(NULL, rboard_close(b));
+    free(mine);
+    free(others);
+}
+
 /* The boards of two lists in one context, one of them in the opposite order, are different ones. */
 static void subsets(uint64_t context)
 {
@@ -263,6 +304,7 @@ int main(int argc, char **argv)
     memory(context++, 4096, true);
     memory(context++, 4096 - 64, false); /* with the library's line exactly one page */
     memory(context++, (UINT64_C(5) << 20) + 7, false);
+    private_memory(context++);
     subsets(context++);
     again(context++, 30);
     sizes_differ(context++);

@@ -792,6 +792,9 @@ int main(int argc, char **argv)
 
     if (apart)
         setenv("RPIPE_CONTROL", "tcp", 1);
+    if (mp_asked(argc, argv, "-fetch"))
+        setenv("RCOLL_ALGORITHM",
+               "bcast=fetch,gather=fetch,allgather=fetch,scatter=fetch,alltoall=fetch", 1);
     mp_begin(argc, argv, 1);
     shared = mp_seed;
     cfg.depth = 4u << shared % 5;

@@ -2,14 +2,17 @@
 /*
  * Members of a team die in the middle of its operations, one after the other: each time all that live get the code and the member,
  * agree on flags and on the dead, and go on as a smaller team, until one is left. -apart: each rank is a host of its own; -async: a thread of the library
- * advances the operations, and the descriptor shows that they have ended.
+ * advances the operations, and the descriptor shows that they have ended; -fetch: broadcasts are read from the memory of the
+ * root; -withdrawn: so they are, and the root changes it when the operation has failed.
  */
 #include "test/lib/mp_check.h"
 
 #include <poll.h>
 #include <rcoll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define STEPS 100000
 
@@ -54,6 +57,65 @@ static int until_failure(rteam_t team, int victim)
     return rc;
 }
 
+/* ---- memory of a member whose operation has failed ---- */
+
+#define LENT 100000 /* bytes */
+
+static _Atomic uint32_t *await_word(rboard_t b, int member, uint32_t value)
+{
+    _Atomic uint32_t *word = (_Atomic uint32_t *)(uintptr_t)rboard_mem_of(b, member);
+    rboard_word_t awaited = {word, 0};
+
+    while ((awaited.seen = atomic_load_explicit(word, memory_order_acquire)) != value)
+        CHECK_OK(NULL, rboard_sleep(b, &awaited, 1, R_FOREVER));
+    return word;
+}
+
+static void set_word(rboard_t b, uint32_t value)
+{
+    _Atomic uint32_t *word = rboard_mem(b);
+
+    atomic_store_explicit(word, value, memory_order_release);
+    rboard_wake(b, word);
+}
+
+/*
+ * Rank 2 dies; the broadcast of rank 0 fails, and rank 0 changes what it has lent. Only then does rank 1 begin, and read: what it gets is the
+ * failure, or what rank 0 has sent.
+ */
+static void changed_after_failure(void)
+{
+    static char bytes[LENT];
+    rboard_config_t cfg = {.flags = RBOARD_GO_ON};
+    rteam_t team;
+    rboard_t b;
+    int rc;
+
+    CHECK_OK(NULL, rboard_open(&b, &cfg, NULL, mp_ranks));
+    CHECK_OK(NULL, rboard_wait(b));
+    CHECK_OK(NULL, rcoll_team(&team, NULL, NULL, mp_ranks));
+    if (mp_rank == 2) {
+        (void)await_word(b, 1, 1);
+        raise(SIGKILL);
+    }
+    if (mp_rank == 0) {
+        memset(bytes, 1, LENT);
+        set_word(b, 0);
+        CHECK_RC(-ECONNRESET, NULL, rcoll_bcast(team, bytes, LENT, 0));
+        memset(bytes, 2, LENT);
+        set_word(b, 1);
+        (void)await_word(b, 1, 2);
+    } else {
+        set_word(b, 1);
+        (void)await_word(b, 0, 1);
+        rc = rcoll_bcast(team, bytes, LENT, 0);
+        CHECK(NULL, rc == -ECONNRESET);
+        set_word(b, 2);
+    }
+    CHECK_OK(NULL, rcoll_close(team));
+    CHECK_OK(NULL, rboard_close(b));
+}
+
 int main(int argc, char **argv)
 {
     rcoll_team_config_t cfg = {.flags = mp_asked(argc, argv, "-async") ? RCOLL_ASYNC : 0};
@@ -62,7 +124,13 @@ int main(int argc, char **argv)
 
     if (mp_asked(argc, argv, "-apart"))
         setenv("RPIPE_CONTROL", "tcp", 1);
+    if (mp_asked(argc, argv, "-fetch") || mp_asked(argc, argv, "-withdrawn"))
+        setenv("RCOLL_ALGORITHM", "bcast=fetch", 1);
     mp_begin(argc, argv, 2);
+    if (mp_asked(argc, argv, "-withdrawn")) {
+        changed_after_failure();
+        return mp_end();
+    }
     CHECK_OK(NULL, rcoll_team(&team, &cfg, NULL, mp_ranks));
     while (rcoll_size(team) > 1) {
         int n = rcoll_size(team), victim = (int)(mp_draw(&state) % (uint64_t)n);

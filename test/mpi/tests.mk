@@ -148,6 +148,7 @@ mpi_tests = \
 	test/mpi/mp_coll-3.mpi \
 	test/mpi/mp_coll-3-apart.mpi \
 	test/mpi/mp_coll-4.mpi \
+	test/mpi/mp_coll-4-fetch.mpi \
 	test/mpi/mp_coll-3-apart+ofi.mpi \
 	test/mpi/mp_coll-8.mpi \
 	test/mpi/mp_coll-8-apart.mpi \
@@ -155,6 +156,8 @@ mpi_tests = \
 	test/mpi/mp_coll_recovery-3.mpi \
 	test/mpi/mp_coll_recovery-3-apart.mpi \
 	test/mpi/mp_coll_recovery-3-async.mpi \
+	test/mpi/mp_coll_recovery-3-fetch.mpi \
+	test/mpi/mp_coll_recovery-3-withdrawn.mpi \
 	test/mpi/mp_coll_recovery-4.mpi \
 	test/mpi/mp_coll_threads-2.mpi \
 	test/mpi/mp_coll_threads-2-apart.mpi \

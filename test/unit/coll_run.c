@@ -146,12 +146,29 @@ static void run_unpark(struct run_state *s, int member)
     m->nparked = 0;
 }
 
+/* What the member has lent is as it was. */
+static void run_check_lent(struct run_state *s, int member)
+{
+    struct run_member *m = &s->member[member];
+
+    for (uint32_t i = 0; i < m->g->count; i++) {
+        const struct graph_node *node = &m->g->nodes[i];
+
+        if (node->kind == GRAPH_SEND && node->lent && node->bytes > 0 &&
+            memcmp(m->memory[-1 - node->from] + node->from_at,
+                   m->cell[m->op % s->run->depth * m->g->slots + node->slot].data,
+                   node->bytes) != 0)
+            run_fail(s, member, "operation %u has lent memory that was changed", i);
+    }
+}
+
 static void run_end(struct run_state *s, int member)
 {
     struct run_member *m = &s->member[member];
     size_t bytes = m->g->space[1];
     uint8_t *expected = run_alloc(bytes), *defined = run_alloc(bytes);
 
+    run_check_lent(s, member);
     coll_case_expect(s->c, m->op, member, bytes, expected, defined);
     for (size_t i = 0; i < bytes; i++) {
         if (defined[i] && !m->defined[1][i])
@@ -274,6 +291,11 @@ static void run_compute(struct run_state *s, int member, uint32_t i)
     const uint8_t *from =
         run_at(s, member, i, graph_at(node->from, node->from_at), node->bytes, true);
     uint8_t *into = run_at(s, member, i, graph_at(node->into, node->into_at), node->bytes, folds);
+    const struct graph_node *view = node->from >= 0 ? &m->g->nodes[node->from] : NULL;
+
+    if (view != NULL && view->lent && s->member[view->peer].op > m->op)
+        run_fail(s, member, "operation %u reads memory of member %u, which is over with it", i,
+                 view->peer);
 
     if (folds)
         coll_operator_apply(&s->operator, into, from, node->bytes, node->reversed, s->scratch);
@@ -375,7 +397,7 @@ static bool run_is_within_limits(struct coll_run *run, const struct coll_case *c
     uint64_t bytes = 0;
 
     for (uint32_t i = 0; i < g->count; i++)
-        if (g->nodes[i].kind == GRAPH_SEND)
+        if (g->nodes[i].kind == GRAPH_SEND && !g->nodes[i].lent)
             bytes += (g->nodes[i].bytes + 63) / 64 * 64;
     if (g->slots <= limits.slots &&
         (bytes <= limits.bytes || (request->kind == COLL_ALLTOALL && request->counts != NULL)))

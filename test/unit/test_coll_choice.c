@@ -189,6 +189,18 @@ static const struct chosen chosen[] = {
     {COLL_EXSCAN, 8, 64, 16, 16, "hosts:2"},
 };
 
+/* The same where members can read each other's memory. */
+static const struct chosen chosen_of_fetch[] = {
+    {COLL_BCAST, 64, 1, 8, 2, "tree:8"}, /* a fetch is a system call, and a round more */
+    {COLL_BCAST, 1 << 20, 1, 4, 2, "tree:4"},
+    {COLL_SCATTER, 8, 1, 4, 2, "tree:4 flat"},
+    {COLL_SCATTER, 1 << 20, 1, 4, 2, "fetch"},
+    {COLL_ALLTOALL, 65536, 1, 8, 2, "fetch"},
+    {COLL_ALLGATHER, 65536, 1, 2, 2, "fetch"},
+    {COLL_ALLGATHER, 65536, 1, 4, 2, "flat"}, /* each block is read three times */
+    {COLL_GATHER, 1 << 20, 1, 4, 2, "tree:4 linear"},
+};
+
 static void shape_rows(struct shape *s, int hosts, int members, int cores)
 {
     int *host = malloc((size_t)hosts * (size_t)members * sizeof(*host));
@@ -199,14 +211,14 @@ static void shape_rows(struct shape *s, int hosts, int members, int cores)
     free(host);
 }
 
-static void the_right_algorithm_is_chosen(void **state)
+/* How many are wrong. */
+static int choices_wrong(const struct chosen *list, size_t n, bool fetches)
 {
     struct coll_model model = coll_model_default();
     int wrong = 0;
 
-    (void)state;
-    for (size_t i = 0; i < sizeof(chosen) / sizeof(*chosen); i++) {
-        const struct chosen *e = &chosen[i];
+    for (size_t i = 0; i < n; i++) {
+        const struct chosen *e = &list[i];
         struct coll_request request = request_of(e->kind, e->bytes);
         struct coll_choice choice;
         struct error err = {""};
@@ -214,6 +226,7 @@ static void the_right_algorithm_is_chosen(void **state)
         char name[60], *found;
 
         shape_rows(&shape, e->hosts, e->members, e->cores);
+        shape.fetches = fetches;
         assert_int_equal(coll_choose(&shape, &request, &model, NULL, &choice, &err), 0);
         coll_choice_print(name, sizeof(name), &shape, &request, &choice);
         found = strstr(e->algorithm, name);
@@ -224,7 +237,16 @@ static void the_right_algorithm_is_chosen(void **state)
         }
         shape_free(&shape);
     }
-    assert_int_equal(wrong, 0);
+    return wrong;
+}
+
+static void the_right_algorithm_is_chosen(void **state)
+{
+    (void)state;
+    assert_int_equal(choices_wrong(chosen, sizeof(chosen) / sizeof(*chosen), false), 0);
+    assert_int_equal(
+        choices_wrong(chosen_of_fetch, sizeof(chosen_of_fetch) / sizeof(*chosen_of_fetch), true),
+        0);
 }
 
 /* Random requests: there is a choice, the same at all members, and it can be built. */

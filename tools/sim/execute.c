@@ -173,7 +173,7 @@ static uint64_t execute_send(struct sim *s, uint32_t number, uint64_t t)
 
     for (uint32_t i = 0; i < node->npeers; i++)
         local += s->shape->host[m->g->peers[node->peer + i]] == host;
-    copies = local > 0 && node->bytes > EXECUTE_LINE_BYTES;
+    copies = local > 0 && node->bytes > EXECUTE_LINE_BYTES && !node->lent;
     if (local > 0)
         t = execute_compute(s, core, t, sim_window_cost(s, number));
     first = t + model->step + (copies ? execute_chunk(node->bytes, model->copy) : 0);
@@ -228,6 +228,16 @@ static uint64_t execute_line(const struct sim *s, const struct sim_core *core, u
     return miss;
 }
 
+/* Of a message that is lent. */
+static bool execute_fetches(const struct sim *s, uint32_t number)
+{
+    const struct graph_node *node = sim_node(s, number);
+    const struct sim_member *m = &s->member[s->operation[number].member];
+
+    return node->kind == GRAPH_COPY && node->from >= 0 && m->g->nodes[node->from].lent &&
+           node->bytes > EXECUTE_LINE_BYTES;
+}
+
 uint64_t sim_execute(struct sim *s, uint32_t number, uint64_t t)
 {
     const struct graph_node *node = sim_node(s, number);
@@ -246,6 +256,8 @@ uint64_t sim_execute(struct sim *s, uint32_t number, uint64_t t)
     case GRAPH_COPY:
         execute_data(s, number);
         cost = node->kind == GRAPH_FOLD ? m->fold : m->copy;
+        if (execute_fetches(s, number))
+            return execute_compute(s, core, t, m->step + m->fetch + node->bytes * m->fetched);
         t = execute_compute(s, core, t, m->step + node->bytes * cost);
         return execute_end(s, number, t, cost);
     default:

@@ -11,6 +11,7 @@ const char *argp_program_version = "rcoll_sim (rmalloc)";
 
 enum option_key {
     OPTION_CYCLIC = 256,
+    OPTION_FETCH,
     OPTION_IN_PLACE,
     OPTION_ORDER,
     OPTION_NOISE,
@@ -35,6 +36,8 @@ static const struct argp_option option_list[] = {
     {"per-host", 'p', "N", 0, "Members on each host (all)", 1},
     {"cores", 'c', "N", 0, "Cores of each host (as many as members)", 1},
     {"cyclic", OPTION_CYCLIC, NULL, 0, "Members are on hosts in turn, not in rows", 1},
+    {"fetch", OPTION_FETCH, NULL, 0,
+     "Members of a host can read the memory of each other's processes", 1},
     {"bytes", 'b', "N", 0, "Bytes of a contribution, or of a block (8); with K, M, G", 2},
     {"lengths", OPTION_LENGTHS, "LEAST:MOST", 0,
      "Bytes of each block, drawn by the seed: reduce_scatter, gather, allgather, scatter, alltoall",
@@ -45,7 +48,8 @@ static const struct argp_option option_list[] = {
     {"in-place", OPTION_IN_PLACE, NULL, 0, "The contribution is where the result goes", 2},
     {"algorithm", 'a', "NAME[:N]", 0, "The algorithm, not the one with the lowest cost", 2},
     {"model", 'm', "TEXT", 0,
-     "Parameters, as L=70 m=20 sigma=1200 Bc=30 Bf=20 step=8 o=250 Ln=1300 g=100 G=0.08 S=65536: "
+     "Parameters, as L=70 m=20 sigma=1200 Bc=30 Bf=20 f=600 Bx=20 step=8 o=250 Ln=1300 g=100 "
+     "G=0.08 S=65536: "
      "ns, "
      "bytes per ns, bytes (also RCOLL_MODEL)",
      3},
@@ -259,6 +263,9 @@ static error_t option_parse(int key, char *text, struct argp_state *state)
         break;
     case 'c':
         o->cores = (int)option_number(state, text, 1, OPTION_MEMBERS_MOST);
+        break;
+    case OPTION_FETCH:
+        o->fetches = true;
         break;
     case OPTION_CYCLIC:
         o->cyclic = true;

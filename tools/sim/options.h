@@ -11,6 +11,7 @@ struct options {
     enum coll_kind kind;
     int members, per_host, cores; /* cores 0: one for each member of a host */
     bool cyclic;                  /* members are on hosts in turn */
+    bool fetches;                 /* of struct shape */
     size_t bytes;                 /* lengths: of the longest block */
     bool lengths;                 /* of blocks are drawn, from `least` bytes on */
     size_t least;

@@ -41,6 +41,7 @@ static void team_open_shape(struct team *t, int members)
         host[i] = o->cyclic ? i % hosts : i / o->per_host;
     if (shape_init(&t->shape, members, host, o->cores) != 0)
         sim_die("no memory");
+    t->shape.fetches = o->fetches;
     free(host);
 }
 

@@ -13,16 +13,17 @@ static void repeat_node(struct graph *g, const struct graph *one, const struct g
 {
     struct graph_ref from = graph_at(node->from, node->from_at);
     struct graph_ref into = graph_at(node->into, node->into_at);
+    int added = GRAPH_NONE;
 
     if (from.base >= 0)
         from.base += (int32_t)base;
     switch (node->kind) {
     case GRAPH_SEND:
-        graph_send(g, one->peers + node->peer, (int)node->npeers, node->slot + slot, from,
-                   node->bytes);
+        added = graph_send(g, one->peers + node->peer, (int)node->npeers, node->slot + slot, from,
+                           node->bytes);
         break;
     case GRAPH_RECV:
-        graph_recv(g, (int)node->peer, node->slot + slot, node->bytes);
+        added = graph_recv(g, (int)node->peer, node->slot + slot, node->bytes);
         break;
     case GRAPH_FOLD:
         graph_fold(g, into, from, node->bytes, node->reversed);
@@ -34,6 +35,8 @@ static void repeat_node(struct graph *g, const struct graph *one, const struct g
         graph_call(g, one->calls[node->peer].function, one->calls[node->peer].argument);
         break;
     }
+    if (node->lent)
+        (void)graph_lend(g, added);
 }
 
 int sim_repeat(struct graph *g, const struct graph *one, uint32_t slots, int times,

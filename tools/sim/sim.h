@@ -11,7 +11,7 @@
  *            bytes do not fit into a line, the copy
  *     RECV   step, and on a host m, or L / 2 where the message was there before, unless it follows a RECV; o between hosts
  *     FOLD   step, and the bytes
- *     COPY   step, and the bytes
+ *     COPY   step, and the bytes; of a message that is lent, f, and the bytes at the rate Bx
  *     CALL   nothing
  *
  * A message on a host is there L - m after its SEND; a long one, where each member has a core, after its first 32 KiB, and what reads

@@ -19,7 +19,7 @@
 struct card {
     uint64_t heap_bytes, mem_bytes;
     uint32_t depth, cores;
-    uint32_t explain;
+    uint32_t explain, fetches;
     uint32_t members; /* that have the configuration of the lowest one */
     char model[CARD_TEXT], rules[CARD_TEXT];
 };
@@ -32,6 +32,7 @@ static void card_combine(void *into, const void *from, size_t bytes, void *argum
 
     (void)bytes;
     (void)argument;
+    a->fetches = a->fetches != 0 && b->fetches != 0;
     a->cores = b->cores < a->cores ? b->cores : a->cores;
     if (a->heap_bytes == b->heap_bytes && a->mem_bytes == b->mem_bytes && a->depth == b->depth)
         a->members += b->members;
@@ -62,6 +63,7 @@ static int card_apply(struct rteam *t, struct card *card, struct error *err)
         return error_set(err, rc, "RCOLL_ALGORITHM of member 0: %s", why.text);
     t->explain = card->explain != 0;
     t->shape.cores = (int)card->cores;
+    t->shape.fetches = card->fetches != 0;
     return 0;
 }
 
@@ -91,6 +93,7 @@ int card_exchange(struct rteam *t, struct error *err)
                           .depth = t->depth,
                           .cores = (uint32_t)t->shape.cores,
                           .explain = (uint32_t)setting_number(SET_COLL_EXPLAIN),
+                          .fetches = t->fetches,
                           .members = 1};
     snprintf(card->model, CARD_TEXT, "%s", setting_text(SET_COLL_MODEL));
     snprintf(card->rules, CARD_TEXT, "%s", setting_text(SET_COLL_ALGORITHM));

@@ -16,7 +16,9 @@
  * 2. A cell, and the heap that it refers to, is written again only when `done` of every mate, which is a member of the same host, is
  *    beyond the number that it has, which is cell_depth() before the new one. So what a member has received is as it was until it ends the operation, or releases its views.
  * 3. `done` never decreases.
- * 4. started[k mod 64] has the low 32 bits of k, and the check of operation k, from the moment at which k begins until k + 64 does.
+ * 4. A message in memory of its process is as it was until all receivers have answered, or `withdrawn` is not 0: a receiver loads that when
+ *    it has read the message.
+ * 5. started[k mod 64] has the low 32 bits of k, and the check of operation k, from the moment at which k begins until k + 64 does.
  */
 #ifndef COLL_ENGINE_CELL_H
 #define COLL_ENGINE_CELL_H
@@ -34,15 +36,19 @@
 #define CELL_DEPTH 8      /* of slots other than 0, at most */
 #define CELL_ALIGNMENT 64 /* of messages in the heap */
 
+/* CELL_IN_PROCESS: only of a message that is lent, which a receiver reads by rboard_fetch. */
+enum cell_where { CELL_IN_BOARD, CELL_IN_PROCESS };
+
 struct cell {
     _Atomic uint64_t
         number;     /* of the operation; 0: of none. Its low 32 bits are what sleepers sleep on */
     uint32_t check; /* what operation this is, and how long the message is */
-    uint32_t zero;
+    uint32_t where; /* of a message of more than CELL_BYTES: enum cell_where */
     union {
         unsigned char data[CELL_BYTES];
         struct {
-            uint64_t at;            /* where the message is, from the beginning of the board */
+            uint64_t
+                at; /* where the message is: from the beginning of the board, or an address of its process */
             _Atomic uint64_t ready; /* bytes that are there */
         } message;
     };
@@ -75,8 +81,10 @@ struct head {
     _Atomic uint64_t magic; /* stored last */
     uint64_t heap_bytes, mem_bytes;
     uint32_t depth;
-    uint32_t zero;
-    unsigned char unused[32];
+    _Atomic uint32_t
+        withdrawn;    /* -code: operations have failed here, and memory that was lent may change */
+    uint64_t address; /* of this head, in its process */
+    unsigned char unused[24];
     alignas(CACHE_LINE) _Atomic uint64_t
         done; /* operations below this number are over here, and their views released */
     alignas(CACHE_LINE) uint64_t cpus[HEAD_CPUS / 64]; /* processors that this process may use */

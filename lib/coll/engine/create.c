@@ -80,7 +80,7 @@ static size_t plan_weight_of(const struct program *p)
     for (uint32_t i = 0; i < p->count; i++) {
         const struct step *s = &p->steps[i];
 
-        if (s->kind == STEP_CALL || s->bytes > WEIGHT_COUNTED - weight)
+        if (s->kind == STEP_CALL || s->lent || s->bytes > WEIGHT_COUNTED - weight)
             return WEIGHT_COUNTED;
         weight += s->kind != STEP_RECV ? s->bytes : 0;
     }

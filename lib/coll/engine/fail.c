@@ -2,6 +2,7 @@
 /* fail.c: see fail.h. */
 #include "coll/engine/fail.h"
 
+#include "coll/engine/team_call.h"
 #include "util/clock.h"
 #include "util/last_error.h"
 
@@ -47,8 +48,18 @@ int coll_check_job(const char *call)
 
 /* ---- failures of a team ---- */
 
+void team_withdraw(struct rteam *t, int code)
+{
+    if (!team_is_heavy(t))
+        return;
+    atomic_store_explicit(&t->head->withdrawn, (uint32_t)-code, memory_order_relaxed);
+    /* release: pairs with the acquire of step_check_lender; what the program stores from here on is after the code */
+    atomic_thread_fence(memory_order_release);
+}
+
 static void team_set_lost(struct rteam *t, int code, int member, const char *text)
 {
+    team_withdraw(t, code);
     t->lost_member = member;
     snprintf(t->lost_text, sizeof(t->lost_text), "%s", text);
     t->lost = code;
@@ -135,8 +146,6 @@ bool team_is_lost(struct rteam *t)
 
 int team_lost_error(const struct rteam *t, const char *call)
 {
-    return coll_fail(
-        t->lost, "%s: %s; operation %llu of the team is the first that is not over", call,
-        t->lost_text,
-        (unsigned long long)t->done);
+    return coll_fail(t->lost, "%s: %s; operation %llu of the team is the first that is not over",
+                     call, t->lost_text, (unsigned long long)t->done);
 }

@@ -18,6 +18,11 @@ int team_fail(struct rteam *t, int code, int member, const char *format, ...)
 int team_fail_other(struct rteam *t, const struct operation *o, int member) __attribute__((cold));
 /* Fails the team if a mate has begun another operation as one that is in flight here: neither may ever get a message. */
 void team_compare_operations(struct rteam *t);
+/*
+ * Before an operation that has failed is over: memory that is lent to other members is the program's again. For a call that is counted,
+ * as each call of a team that lends is; else it does nothing.
+ */
+void team_withdraw(struct rteam *t, int code);
 /* Whether the team has failed, here or at another member; then t->lost is the code. */
 bool team_is_lost(struct rteam *t);
 /* The code, and its message. */

@@ -9,6 +9,7 @@
 #include "coll/engine/engine.h"
 #include "coll/engine/fail.h"
 #include "coll/engine/names.h"
+#include "coll/engine/operation.h"
 #include "coll/engine/open.h"
 #include "coll/engine/plan.h"
 #include "coll/engine/wait.h"
@@ -148,6 +149,7 @@ static int team_open_board(struct rteam *t, struct error *err)
     ring_init(&t->ring, t->heap_bytes);
     team_set_cpus(t->head);
     t->head->depth = t->depth;
+    t->head->address = (uint64_t)(uintptr_t)t->head;
     t->head->heap_bytes = t->heap_bytes;
     t->head->mem_bytes = t->mem_bytes;
     atomic_store_explicit(&t->head->done, 1, memory_order_relaxed);
@@ -194,6 +196,17 @@ static int team_read_head(const struct rteam *t, int member, struct error *err)
         t->rank[member]);
 }
 
+/* Whether this process may read the memory of that of a mate: a word whose value is fixed. */
+static bool team_may_fetch(const struct rteam *t, int member)
+{
+    const struct head *head = (const struct head *)(const void *)t->board_of[member];
+    uint64_t magic = 0, address = operation_load_once(&head->address);
+
+    return rboard_fetch(t->board, member, &magic, (const void *)(uintptr_t)address,
+                        sizeof(magic)) == 0 &&
+           magic == HEAD_MAGIC;
+}
+
 /* Hosts, mates, and how many processors these have. */
 static int team_find_shape(struct rteam *t, struct error *err)
 {
@@ -207,6 +220,7 @@ static int team_find_shape(struct rteam *t, struct error *err)
         free(host);
         return error_set(err, -ENOMEM, "no memory for %d members", t->size);
     }
+    t->fetches = true;
     rc = rboard_wait(t->board);
     if (rc != 0)
         error_set(err, rc, "%s", rpipe_error(NULL));
@@ -221,6 +235,7 @@ static int team_find_shape(struct rteam *t, struct error *err)
         else if (i != t->me) {
             t->mates[t->nmates++] = i;
             rc = team_read_head(t, i, err);
+            t->fetches = t->fetches && rc == 0 && team_may_fetch(t, i);
         }
         for (int w = 0; w < HEAD_CPUS / 64 && rc == 0; w++)
             cpus[w] |= ((const struct head *)(const void *)t->board_of[i])->cpus[w];

@@ -60,6 +60,9 @@ static inline bool team_is_shared(const struct rteam *t, const char *from)
     return from >= mem && from < mem + t->mem_bytes;
 }
 
+/* What `ready` of a view is whose message is in the process of its sender: all is there. */
+extern const _Atomic uint64_t operation_in_process;
+
 /* Of what is at an offset of a base, how many bytes are there. */
 static inline size_t operation_available(struct operation *o, uint32_t base, size_t at,
                                          size_t bytes)

@@ -21,12 +21,27 @@ struct compiler {
     bool views;
 };
 
+/* A COPY whose source is a message that is lent. */
+static bool compile_is_of_lent(const struct compiler *c, const struct graph_node *node)
+{
+    return node->kind == GRAPH_COPY && node->from >= 0 && c->g->nodes[node->from].lent;
+}
+
 static bool compile_leaves_out(const struct compiler *c, uint32_t i)
 {
     const struct graph_node *node = &c->g->nodes[i];
 
     return c->views && node->kind == GRAPH_COPY && node->into == GRAPH_INTO &&
-           (node->from >= 0 || node->from == GRAPH_FROM) && c->g->first[i] == c->g->first[i + 1];
+           !compile_is_of_lent(c, node) && (node->from >= 0 || node->from == GRAPH_FROM) &&
+           c->g->first[i] == c->g->first[i + 1];
+}
+
+/* Such a COPY to INTO, whose result may be shown as a view. */
+static bool compile_may_show(const struct compiler *c, uint32_t i)
+{
+    const struct graph_node *node = &c->g->nodes[i];
+
+    return c->views && node->into == GRAPH_INTO && compile_is_of_lent(c, node);
 }
 
 /* A node that joins others, and that none waits for: an operation is over when all of its steps are. */
@@ -99,6 +114,7 @@ static void compile_send(struct compiler *c, uint32_t i)
     struct step step = {.slot = node->slot,
                         .from = compile_base(c, node->from),
                         .from_at = node->from_at,
+                        .lent = node->lent,
                         .bytes = node->bytes};
     struct step *to = &c->p->steps[c->first[i]];
     bool here = false;
@@ -120,7 +136,7 @@ static void compile_send(struct compiler *c, uint32_t i)
     step.kind = STEP_SEND;
     step.peer = -1;
     step.stays = node->from == GRAPH_FROM && !graph_changes(c->g, i);
-    if (node->bytes > CELL_BYTES) {
+    if (node->bytes > CELL_BYTES && !node->lent) {
         size_t *heap = step.stays ? &c->p->shared : &c->p->heap;
 
         step.into_at = *heap;
@@ -151,6 +167,7 @@ static void compile_recv(struct compiler *c, uint32_t i)
 
     c->p->steps[c->first[i]] = (struct step){.kind = here ? STEP_RECV : STEP_PIPE_RECV,
                                              .whole = compile_needs_whole(c, i),
+                                             .lent = node->lent,
                                              .slot = node->slot,
                                              .peer = (int32_t)node->peer,
                                              .into = c->view[i],
@@ -166,19 +183,20 @@ static void compile_work(struct compiler *c, uint32_t i)
 
     if (compile_is_end(c, i))
         return;
-    if (compile_leaves_out(c, i)) {
+    if (compile_leaves_out(c, i) || compile_may_show(c, i))
         c->p->views[c->p->nleft++] = (struct program_view){.into_at = node->into_at,
                                                            .from_at = node->from_at,
                                                            .bytes = node->bytes,
                                                            .from = compile_base(c, node->from)};
+    if (compile_leaves_out(c, i))
         return;
-    }
     if (node->kind == GRAPH_CALL) {
         *s = (struct step){.kind = STEP_CALL, .peer = (int32_t)node->peer};
         return;
     }
     *s = (struct step){.kind = node->kind == GRAPH_FOLD ? STEP_FOLD : STEP_COPY,
                        .reversed = node->reversed,
+                       .shows = compile_may_show(c, i),
                        .op = node->op,
                        .into = compile_base(c, node->into),
                        .from = compile_base(c, node->from),

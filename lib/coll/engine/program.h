@@ -28,6 +28,8 @@ struct step {
     bool reversed; /* FOLD */
     bool whole;    /* RECV: what waits for it needs all of the message */
     bool stays;    /* SEND: nothing of the graph changes what is sent */
+    bool lent;     /* SEND, RECV: graph.h */
+    bool shows;    /* COPY of a message that is lent: it is left out where that is mapped */
     uint16_t op;   /* FOLD: the operator */
     uint16_t zero;
     uint32_t slot;
@@ -40,7 +42,10 @@ struct step {
     uint32_t first_before, nbefore; /* the steps that it waits for */
 };
 
-/* A COPY to INTO that is left out where the result is shown as views: bytes [into_at, into_at + bytes) are at from_at of a base. */
+/*
+ * A COPY to INTO that is left out where the result is shown as views: bytes [into_at, into_at + bytes) are at from_at of a base. One of a
+ * message that is lent is left out only where that is in memory of rcoll_alloc.
+ */
 struct program_view {
     size_t into_at, from_at, bytes;
     uint32_t from;

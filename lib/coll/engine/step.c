@@ -5,6 +5,7 @@
 #include "coll/engine/edge.h"
 #include "coll/engine/fail.h"
 #include "util/failpoint.h"
+#include "util/last_error.h"
 
 #include <errno.h>
 #include <string.h>
@@ -19,6 +20,8 @@ static uint32_t step_check(const struct operation *o, size_t bytes)
 {
     return o->check ^ (uint32_t)(bytes * UINT64_C(0x9e3779b97f4a7c15) >> 32);
 }
+
+const _Atomic uint64_t operation_in_process = UINT64_MAX;
 
 /* ---- SEND ---- */
 
@@ -59,6 +62,7 @@ static __attribute__((noinline)) int step_copy_into_heap(const struct rteam *t, 
         memmove(to + at, from + at, piece);
         /* release: pairs with the acquire of operation_available */
         if (at == 0) {
+            cell->where = CELL_IN_BOARD;
             cell->message.at = (uint64_t)(to - (const char *)t->head);
             atomic_store_explicit(&cell->message.ready, piece, memory_order_release);
             step_publish(t, o, cell, s->bytes);
@@ -71,6 +75,24 @@ static __attribute__((noinline)) int step_copy_into_heap(const struct rteam *t, 
     }
     o->progress[i] = at == s->bytes ? 0 : at;
     return at == s->bytes ? STEP_DONE : STEP_WAITS;
+}
+
+/* Where it is: in memory of rcoll_alloc, or of the process. */
+static __attribute__((noinline)) int step_publish_where(const struct rteam *t,
+                                                        const struct operation *o,
+                                                        const struct step *s, struct cell *cell,
+                                                        const char *from)
+{
+    if (team_is_shared(t, from)) {
+        cell->where = CELL_IN_BOARD;
+        cell->message.at = (uint64_t)(from - (const char *)t->head);
+    } else {
+        cell->where = CELL_IN_PROCESS;
+        cell->message.at = (uint64_t)(uintptr_t)from;
+    }
+    atomic_store_explicit(&cell->message.ready, s->bytes, memory_order_relaxed);
+    step_publish(t, o, cell, s->bytes);
+    return STEP_DONE;
 }
 
 /* Not in step_try, so that a kind of step saves the registers that it needs itself, and no others. */
@@ -91,12 +113,8 @@ static __attribute__((noinline)) int step_send(struct rteam *t, struct operation
         step_publish(t, o, cell, s->bytes);
         return STEP_DONE;
     }
-    if (s->stays && team_is_shared(t, from)) {
-        cell->message.at = (uint64_t)(from - (const char *)t->head);
-        atomic_store_explicit(&cell->message.ready, s->bytes, memory_order_relaxed);
-        step_publish(t, o, cell, s->bytes);
-        return STEP_DONE;
-    }
+    if (s->lent || (s->stays && team_is_shared(t, from)))
+        return step_publish_where(t, o, s, cell, from);
     return step_copy_into_heap(t, o, s, i, cell);
 }
 
@@ -117,6 +135,15 @@ static inline bool step_may_be(const struct rteam *t, uint64_t at, size_t bytes)
     if (LIKELY(at >= heap && at < mem))
         return at % CELL_ALIGNMENT == 0 && bytes <= mem - at;
     return at >= mem && at <= mem + t->mem_bytes && bytes <= mem + t->mem_bytes - at;
+}
+
+/* A message that is lent, and in the process of its sender: copies read it. */
+static __attribute__((noinline)) int step_recv_lent(struct operation *o, const struct step *s,
+                                                    const struct cell *cell)
+{
+    o->base[s->into] = (const char *)(uintptr_t)operation_load_once(&cell->message.at);
+    o->ready[s->into] = &operation_in_process;
+    return STEP_DONE;
 }
 
 /* A message that is in the heap of its sender. */
@@ -156,15 +183,54 @@ static __attribute__((noinline)) int step_recv(struct rteam *t, struct operation
         o->ready[s->into] = NULL;
         return STEP_DONE;
     }
+    if (s->lent && *(const volatile uint32_t *)&cell->where == CELL_IN_PROCESS)
+        return step_recv_lent(o, s, cell);
     return step_recv_from_heap(t, o, s, cell);
 }
 
 /* ---- local steps ---- */
 
-static __attribute__((noinline)) int step_copy(struct operation *o, const struct step *s,
-                                               uint32_t i)
+/* The sender has ended its operations by a failure before the copy was over: what was copied may be anything. */
+static int step_check_lender(struct rteam *t, int member)
+{
+    const struct head *head = (const struct head *)(const void *)t->board_of[member];
+    uint32_t code;
+
+    /* acquire: pairs with the release of team_withdraw; a copy that has read what was stored after it finds the code */
+    atomic_thread_fence(memory_order_acquire);
+    code = atomic_load_explicit(&head->withdrawn, memory_order_relaxed);
+    if (LIKELY(code == 0))
+        return STEP_DONE;
+    return team_fail(t, code < 4096 ? -(int)code : -EPROTO, member,
+                     "member %d, rank %d, has ended the operation while its memory was read",
+                     member, t->rank[member]);
+}
+
+static __attribute__((noinline)) int step_fetch(struct rteam *t, const struct operation *o,
+                                                const struct step *s)
+{
+    int member = o->program->view_of[s->from - BASE_VIEWS], rc;
+
+    rc = rboard_fetch(t->board, member, (char *)(uintptr_t)o->base[s->into] + s->into_at,
+                      o->base[s->from] + s->from_at, s->bytes);
+    RPIPE_FAILPOINT("rcoll: fetched");
+    if (rc == 0)
+        return step_check_lender(t, member);
+    if (rpipe_initialized() != 1)
+        return STEP_WAITS; /* rexit ends the call */
+    return team_fail(t, rc, member, "the memory of member %d, rank %d, cannot be read: %s", member,
+                     t->rank[member], last_error_get());
+}
+
+static __attribute__((noinline)) int step_copy(struct rteam *t, struct operation *o,
+                                               const struct step *s, uint32_t i)
 {
     size_t have = operation_available(o, s->from, s->from_at, s->bytes), at = o->progress[i];
+
+    if (UNLIKELY(s->from >= BASE_VIEWS && o->ready[s->from] == &operation_in_process))
+        return step_fetch(t, o, s);
+    if (UNLIKELY(s->shows))
+        return STEP_DONE;
 
     if (have > at)
         memmove((char *)(uintptr_t)o->base[s->into] + s->into_at + at,
@@ -214,7 +280,7 @@ int step_try(struct rteam *t, struct rplan *plan, uint32_t i)
     case STEP_FOLD:
         return step_fold(plan, o, s, i);
     case STEP_COPY:
-        return step_copy(o, s, i);
+        return step_copy(t, o, s, i);
     case STEP_CALL:
         return step_call(t, plan, s);
     case STEP_PIPE_SEND:

@@ -40,6 +40,7 @@ struct rteam {
     struct coll_model model;
     struct coll_rules rules;
     bool explain;
+    bool fetches;          /* this process may read the memory of those of its mates */
     bool crowded;          /* members of this host outnumber its processors */
     _Atomic int contended; /* a yield has been long, and so many have not since (wait.c) */
     bool threads;          /* several threads: of the program, or that of async.h */

@@ -93,6 +93,12 @@ int rcoll_dealloc(rteam_t team, void *mem)
 
 /* ---- views ---- */
 
+/* Whether a COPY was left out: not one that had to read the memory of another process. */
+static bool view_is_left(const struct rplan *plan, const struct program_view *v)
+{
+    return v->from < BASE_VIEWS || plan->op.ready[v->from] != &operation_in_process;
+}
+
 /* Bytes [at, at + bytes) of the result: in a view, or where this member has computed them. False: they are in several places. */
 static bool view_find_range(const struct rplan *plan, size_t at, size_t bytes, const void **found)
 {
@@ -101,6 +107,8 @@ static bool view_find_range(const struct rplan *plan, size_t at, size_t bytes, c
     for (uint32_t i = 0; i < p->nleft; i++) {
         const struct program_view *v = &p->views[i];
 
+        if (!view_is_left(plan, v))
+            continue;
         if (at >= v->into_at && at + bytes <= v->into_at + v->bytes) {
             *found = plan->op.base[v->from] + v->from_at + (at - v->into_at);
             return true;
@@ -129,6 +137,16 @@ static int view_find_block(const struct rplan *plan, int i, const void **at, siz
     return view_find_range(plan, offset * element, *bytes, at) ? 0 : -ENOENT;
 }
 
+/* The number of the next COPY from k on that was left out; nleft: there is none. */
+static uint32_t view_next_left(const struct rplan *plan, uint32_t k)
+{
+    const struct program *p = plan->op.program;
+
+    while (k < p->nleft && !view_is_left(plan, &p->views[k]))
+        k++;
+    return k;
+}
+
 /* Part i of anything else: views, and what is between them, in the order of INTO. */
 static int view_find_part(const struct rplan *plan, int i, const void **at, size_t *bytes)
 {
@@ -140,7 +158,7 @@ static int view_find_part(const struct rplan *plan, int i, const void **at, size
         *bytes = p->space[0];
         return 0;
     }
-    for (uint32_t k = 0; k <= p->nleft && end < all; k++) {
+    for (uint32_t k = view_next_left(plan, 0); end < all; k = view_next_left(plan, k + 1)) {
         size_t next = k < p->nleft ? p->views[k].into_at : all;
 
         if (next > end && i-- == 0) {

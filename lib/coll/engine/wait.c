@@ -133,13 +133,19 @@ static bool wait_count(struct team_call *call)
     return rpipe_initialized() == 1;
 }
 
+static int wait_job_ended(struct rteam *t)
+{
+    team_withdraw(t, -ENOTCONN);
+    return coll_fail(-ENOTCONN, "the job has ended");
+}
+
 int team_wait(struct rteam *t, struct team_call *call, team_condition condition, void *of,
               int timeout_ms)
 {
     struct team_waiter w = {.deadline = -1};
 
     if (UNLIKELY(team_is_heavy(t)) && !wait_count(call))
-        return coll_fail(-ENOTCONN, "the job has ended");
+        return wait_job_ended(t);
     for (;;) {
         bool did, is_over;
 
@@ -158,7 +164,7 @@ int team_wait(struct rteam *t, struct team_call *call, team_condition condition,
         if (LIKELY(!wait_pause(t, &w)))
             continue;
         if (!wait_count(call))
-            return coll_fail(-ENOTCONN, "the job has ended");
+            return wait_job_ended(t);
         team_lock(t);
         if (w.deadline != -1)
             team_compare_operations(t);

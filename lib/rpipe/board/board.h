@@ -8,6 +8,7 @@
  *   board_open.c     rboard_open, rboard_close: names and numbers, hosts, own memory
  *   board_call.c     rboard_wait, rboard_lost, rboard_fail, and where memory is
  *   board_sleep.c    rboard_wake, rboard_sleep
+ *   board_fetch.c    rboard_fetch
  *
  * Everything but the atomic words is written under boards_lock. Nothing that a message names is used before it has been compared
  * with what this process has.
@@ -15,15 +16,27 @@
 #ifndef RPIPE_BOARD_BOARD_H
 #define RPIPE_BOARD_BOARD_H
 
+#include "util/cpu.h"
 #include "util/error.h"
 #include "util/list.h"
 #include "util/segment.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <rpipe.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+/* The last line of the memory of a member, written by that member. */
+struct board_line {
+    _Atomic uint32_t sleepers; /* threads that are about to sleep, or do */
+    uint32_t zero;
+    uint64_t cookie;  /* random, stored once */
+    uint64_t address; /* of the cookie, in that process */
+    unsigned char unused[40];
+};
+static_assert(sizeof(struct board_line) == CACHE_LINE, "a line");
 
 struct board_member {
     int rank;
@@ -33,6 +46,7 @@ struct board_member {
     bool awaited;   /* here: neither its memory nor the message that it will not come has arrived */
     bool answered;  /* its OPEN has been answered */
     uint64_t bytes; /* of its memory, as configured */
+    _Atomic int pid;         /* rboard_fetch: as this process sees it; 0: not known yet */
     _Atomic int code;        /* rboard_state: why it takes no part any more; 0: it does */
     const void *_Atomic mem; /* NULL: not mapped, or the member has died */
     struct segment segment;  /* stays mapped until rboard_close */

@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #define MEMBERS_MOST 65536
 #define BYTES_DEFAULT 4096
@@ -150,17 +151,31 @@ static int board_find_mates(struct rboard *b, struct error *err)
 
 /* ---- opening ---- */
 
-/* Own memory: that of the program, and behind it one line with `sleepers`. */
+static uint64_t board_cookie(void)
+{
+    uint64_t cookie = 0;
+
+    while (cookie == 0)
+        if (getrandom(&cookie, sizeof(cookie), 0) != (ssize_t)sizeof(cookie))
+            cookie = 0;
+    return cookie;
+}
+
+/* Own memory: that of the program, and behind it one line of the library. */
 static int board_make_memory(struct rboard *b, struct error *err)
 {
     const size_t line = board_line(b, b->me);
     struct board_member *m = &b->member[b->me];
+    struct board_line *own;
     int rc = segment_make(board_segment_bytes(b, b->me), false, false, &b->segment, &b->fd, err);
 
     if (rc != 0)
         return rc;
     fork_fds_add(b->fd);
-    b->own_sleepers = (_Atomic uint32_t *)(void *)((char *)b->segment.base + line);
+    own = (struct board_line *)(void *)((char *)b->segment.base + line);
+    own->cookie = board_cookie();
+    own->address = (uint64_t)(uintptr_t)&own->cookie;
+    b->own_sleepers = &own->sleepers;
     atomic_store_explicit(&b->mem, b->segment.base, memory_order_relaxed);
     atomic_store_explicit(&m->mem, b->segment.base, memory_order_relaxed);
     atomic_store_explicit(&b->sleepers[m->mate], b->own_sleepers, memory_order_relaxed);
