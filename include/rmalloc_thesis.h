@@ -25,6 +25,7 @@
 #error "rmalloc_thesis.h has the names of the thesis; it cannot be used with RPIPE_NO_SHORT_NAMES"
 #endif
 
+#include <rmalloc_thesis_coll.h>
 #include <rmalloc_thesis_pipe.h>
 #include <string.h>
 
@@ -319,6 +320,33 @@ static inline int setmem(rdma_vmem_t *v, raddr_t d, void *from)
     return R_SUCCESS;
 }
 
+/*
+ * For people and tests, not in Appendix B: what rvmem_walk, rvmem_dump and rvmem_check do, of an allocator or of the heap of a channel, which
+ * is at its writing end; -EINVAL at the other one.
+ */
+static inline rvmem_t rthesis_heap(rdma_vmem_t *v)
+{
+    rvmem_t heap = NULL;
+
+    if (v == NULL || v->vmem != NULL)
+        return v != NULL ? v->vmem : NULL;
+    return rvmem_of_pipe(&heap, v->ch) == R_SUCCESS ? heap : NULL;
+}
+
+static inline int rdma_vmem_walk(rdma_vmem_t *v,
+                                 int (*visit)(const rvmem_block_t *block, void *argument),
+                                 void *argument)
+{
+    return rvmem_walk(rthesis_heap(v), visit, argument);
+}
+
+static inline int rdma_vmem_dump(rdma_vmem_t *v, FILE *to)
+{
+    return rvmem_dump(rthesis_heap(v), to);
+}
+
+static inline int rdma_vmem_check(rdma_vmem_t *v) { return rvmem_check(rthesis_heap(v)); }
+
 static inline raddr_t rmalloc_sync(rch_t ch, rdma_vmem_t *v, uint64_t bytes)
 {
     (void)rprogress();
@@ -338,6 +366,9 @@ static inline void progress_tags(rch_t ch, rdma_vmem_t *shadow, int *test)
 }
 
 /* ---- the names of the thesis; from here on they have its parameters ---- */
+
+#define rcoll_params_t rthesis_coll_params_t
+#define rcoll_free(handle) rthesis_coll_free(handle)
 
 #define RTHESIS_IS_D(x) _Generic((x), raddr_t : true, default : false)
 #define RTHESIS_FREE_1(d) rthesis_free(d)

@@ -3,7 +3,7 @@
  * rvmem.h: the allocator alone, without a pipe and without a job.
  *
  * It keeps nothing inside the memory that it manages, so this may be memory that the process cannot access, such as
- * that of a device. An allocator belongs to one thread at a time.
+ * that of a device. An allocator belongs to one thread at a time. The heap of a pipe can be examined by the same functions.
  */
 #ifndef RVMEM_H
 #define RVMEM_H
@@ -69,6 +69,9 @@ typedef struct rvmem_block {
 
 /* Creates an allocator. The buffer must stay until rvmem_destroy. cfg is copied. */
 int rvmem_create(rvmem_t *vmem, const rvmem_config_t *cfg, size_t size);
+
+/* The heap of a pipe, at its writer, to be examined: walk, stats, dump, check, size, offset. It stays the pipe's, until rclose; R_PENDING: not joined. */
+int rvmem_of_pipe(rvmem_t *vmem, rch_t ch);
 
 /* Destroys the allocator; all descriptors are invalid afterwards. */
 int rvmem_destroy(rvmem_t vmem);

@@ -93,7 +93,8 @@ lib_liballoc_la_SOURCES = \
 	lib/alloc/tree_fit_check.h \
 	lib/alloc/tree_fit_cut.c \
 	lib/alloc/tree_fit_cut.h \
-	lib/alloc/vmem.c
+	lib/alloc/vmem.c \
+	lib/alloc/vmem.h
 # its short paths store word by word; as vectors, the words would first have to be put together
 lib_liballoc_la_CFLAGS = $(AM_CFLAGS) -fno-tree-slp-vectorize
 
@@ -265,6 +266,7 @@ rpipe_sources = \
 	lib/rpipe/data/copy_small.h \
 	lib/rpipe/data/credit.c \
 	lib/rpipe/data/credit.h \
+	lib/rpipe/data/examine.c \
 	lib/rpipe/data/handle.c \
 	lib/rpipe/data/handle.h \
 	lib/rpipe/data/holding.c \

@@ -12,6 +12,7 @@
 #include "alloc/next_fit.h"
 #include "alloc/segregated_fit.h"
 #include "alloc/tree_fit.h"
+#include "alloc/vmem.h"
 #include "util/last_error.h"
 #include "util/log.h"
 #include "util/settings.h"
@@ -75,14 +76,6 @@ static int vmem_resolve(const rvmem_config_t *cfg, size_t size, struct heap_conf
         .seed = c.seed,
     };
     return heap_config_check(hc, err);
-}
-
-int rvmem_destroy(rvmem_t vmem)
-{
-    if (vmem == NULL)
-        return vmem_fail(-EINVAL, "rvmem_destroy", "vmem is NULL");
-    heap_destroy(vmem_heap_of(vmem));
-    return 0;
 }
 
 /* With RMALLOC_DEBUG verifies every invariant: 0, or -EUCLEAN and a logged message. */
@@ -301,6 +294,35 @@ int rvmem_free(rvmem_t vmem, raddr_t d)
     return LIKELY(h != NULL) ? h->vmem_free(h, d) : vmem_free_checked(h, d);
 }
 
+/* ---- the heap of a pipe, lent to be examined: calls that would change it fail ---- */
+
+static int vmem_lent(const char *call)
+{
+    return vmem_fail(-EPERM, call, "this is the heap of a pipe; rmalloc and rfree change it");
+}
+
+static raddr_t vmem_alloc_lent(struct heap *h, size_t bytes)
+{
+    (void)h, (void)bytes;
+    errno = -vmem_lent("rvmem_alloc");
+    return ADDR_NULL;
+}
+
+static int vmem_free_lent(struct heap *h, raddr_t d)
+{
+    (void)h, (void)d;
+    return vmem_lent("rvmem_free");
+}
+
+static bool vmem_is_lent(rvmem_t vmem) { return vmem_heap_of(vmem)->vmem_free == vmem_free_lent; }
+
+rvmem_t vmem_lend(struct heap *h)
+{
+    h->vmem_alloc = vmem_alloc_lent;
+    h->vmem_free = vmem_free_lent;
+    return (rvmem_t)(void *)h;
+}
+
 /* ---- the rest of the interface ---- */
 
 int(rvmem_create)(rvmem_t *vmem, const rvmem_config_t *cfg, size_t size)
@@ -325,6 +347,16 @@ int(rvmem_create)(rvmem_t *vmem, const rvmem_config_t *cfg, size_t size)
     }
     vmem_choose_calls(h);
     *vmem = (rvmem_t)(void *)h;
+    return 0;
+}
+
+int rvmem_destroy(rvmem_t vmem)
+{
+    if (vmem == NULL)
+        return vmem_fail(-EINVAL, "rvmem_destroy", "vmem is NULL");
+    if (vmem_is_lent(vmem))
+        return vmem_lent("rvmem_destroy");
+    heap_destroy(vmem_heap_of(vmem));
     return 0;
 }
 
@@ -368,6 +400,8 @@ int rvmem_grow(rvmem_t vmem, void *buffer, uint64_t bytes)
 
     if (vmem == NULL)
         return vmem_fail(-EINVAL, "rvmem_grow", "vmem is NULL");
+    if (vmem_is_lent(vmem))
+        return vmem_lent("rvmem_grow");
     error = heap_grow(h, buffer, bytes);
     if (error == -ENOMEM)
         (void)vmem_fail(error, "rvmem_grow", "no memory for another segment");

@@ -99,6 +99,7 @@ unit_tests = \
 	test/unit/test_window \
 	test/unit/test_vmem \
 	test/unit/test_vmem_debug \
+	test/unit/test_vmem_of_pipe \
 	test/unit/test_yield_policy
 if HAVE_FABRIC
 unit_tests += test/unit/test_ofi
@@ -163,6 +164,7 @@ test_unit_test_neighbors_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_reduce_LDADD = $(public) $(CMOCKA_LIBS) -lm
 test_unit_test_redux_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_region_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_vmem_of_pipe_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_window_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_region_end_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_region_tag_LDADD = $(public) $(CMOCKA_LIBS)
