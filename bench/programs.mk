@@ -62,8 +62,11 @@ if HAVE_MPI
 noinst_PROGRAMS += bench/mpi_coll bench/mpi_exchange bench/mpi_msg bench/mpi_peer bench/mpi_rma
 endif
 if HAVE_MPICH
-noinst_PROGRAMS += bench/mpich_coll
+noinst_PROGRAMS += bench/mpich_coll bench/mpich_rma
 endif
+bench_mpich_rma_SOURCES = bench/mpi_rma.c
+bench_mpich_rma_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
+bench_mpich_rma_LDADD = $(MPICH_LIBS)
 bench_mpich_coll_SOURCES = bench/coll_loop.c bench/coll_loop.h bench/mpi_coll.c
 bench_mpich_coll_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
 bench_mpich_coll_LDADD = $(MPICH_LIBS)

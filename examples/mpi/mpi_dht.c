@@ -5,6 +5,9 @@
  * --by=atomics: all parts are in a window. An insert takes a slot by MPI_Compare_and_swap of its
  * key, goes on to the next one if another key is there, and puts the value; a lookup gets one slot
  * after the other. The owner does nothing.
+ * --by=lock: the same window, and each insert is an epoch with an exclusive lock, so that slots are
+ * read and written without atomics; a lookup has a shared one. --by=accumulate: all epochs are
+ * shared; a slot is taken by MPI_Compare_and_swap and its value put by MPI_Accumulate.
  * --by=send: batches to the owner as in examples/dht, by MPI_Isend out of a few buffers for each
  * peer; what comes in is found by MPI_Improbe.
  */
@@ -26,6 +29,7 @@ enum {
 }; /* buffers for each peer; lookups between two polls of the answers */
 
 static struct dht_options options = DHT_OPTIONS_DEFAULT;
+enum { BY_ATOMICS, BY_SEND, BY_LOCK, BY_ACCUMULATE }; /* in the order of ways[] */
 static int by;
 static bool by_send;
 
@@ -53,11 +57,12 @@ static struct {
     bool lookup, crowded;
 } job;
 
-static const char *const ways[] = {"atomics", "send", NULL};
+static const char *const ways[] = {"atomics", "send", "lock", "accumulate", NULL};
 static const struct app_option option_table[] = {
     DHT_OPTION_TABLE(options),
     APP_WORD("by", 'b', &by, ways,
-             "atomics: MPI_Compare_and_swap into a window; send: batches to the owner"),
+             "atomics: MPI_Compare_and_swap into a window; send: batches to the owner; lock, "
+             "accumulate: an epoch for each element, exclusive or shared"),
     APP_END,
 };
 
@@ -109,6 +114,65 @@ static void atomic_look_up(uint64_t key)
         at = (at + 1) & (job.part.slots - 1);
     } while (pair.key != key && pair.key != 0);
     take(key, pair.key == 0 ? 0 : pair.value);
+}
+
+/* ---- an epoch for each element ---- */
+
+static void locked_insert(uint64_t key, uint64_t value)
+{
+    int owner = dht_owner(key, job.nranks);
+    uint64_t at = dht_slot(key, job.part.slots), there;
+    struct dht_pair pair = {key, value};
+
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, owner, 0, job.win);
+    for (;; at = (at + 1) & (job.part.slots - 1)) {
+        MPI_Get(&there, 1, MPI_UINT64_T, owner, place(at), 1, MPI_UINT64_T, job.win);
+        MPI_Win_flush(owner, job.win);
+        if (there == 0)
+            break;
+    }
+    MPI_Put(&pair, 2, MPI_UINT64_T, owner, place(at), 2, MPI_UINT64_T, job.win);
+    MPI_Win_unlock(owner, job.win);
+}
+
+static void shared_insert(uint64_t key, uint64_t value)
+{
+    int owner = dht_owner(key, job.nranks);
+    uint64_t at = dht_slot(key, job.part.slots), none = 0, old;
+
+    MPI_Win_lock(MPI_LOCK_SHARED, owner, 0, job.win);
+    for (;; at = (at + 1) & (job.part.slots - 1)) {
+        MPI_Compare_and_swap(&key, &none, &old, MPI_UINT64_T, owner, place(at), job.win);
+        MPI_Win_flush(owner, job.win);
+        if (old == 0)
+            break;
+    }
+    MPI_Accumulate(&value, 1, MPI_UINT64_T, owner, place(at) + 8, 1, MPI_UINT64_T, MPI_REPLACE,
+                   job.win);
+    MPI_Win_unlock(owner, job.win);
+}
+
+static void locked_look_up(uint64_t key)
+{
+    int owner = dht_owner(key, job.nranks);
+
+    MPI_Win_lock(MPI_LOCK_SHARED, owner, 0, job.win);
+    atomic_look_up(key);
+    MPI_Win_unlock(owner, job.win);
+}
+
+static void one_sided(bool lookup, uint64_t key)
+{
+    if (lookup && by == BY_ATOMICS)
+        atomic_look_up(key);
+    else if (lookup)
+        locked_look_up(key);
+    else if (by == BY_ATOMICS)
+        atomic_insert(key, dht_value(key));
+    else if (by == BY_LOCK)
+        locked_insert(key, dht_value(key));
+    else
+        shared_insert(key, dht_value(key));
 }
 
 /* ---- batches ---- */
@@ -264,8 +328,10 @@ static void create(void)
     bytes = job.part.slots * sizeof(struct dht_pair);
     MPI_Win_allocate((MPI_Aint)bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &job.part.slot, &job.win);
     memset(job.part.slot, 0, bytes);
-    MPI_Win_lock_all(MPI_MODE_NOCHECK, job.win);
-    MPI_Win_sync(job.win);
+    if (by == BY_ATOMICS) {
+        MPI_Win_lock_all(MPI_MODE_NOCHECK, job.win);
+        MPI_Win_sync(job.win);
+    }
     MPI_Barrier(MPI_COMM_WORLD);
     if (!by_send)
         return;
@@ -280,7 +346,8 @@ static void create(void)
 
 static void destroy(void)
 {
-    MPI_Win_unlock_all(job.win);
+    if (by == BY_ATOMICS)
+        MPI_Win_unlock_all(job.win);
     MPI_Win_free(&job.win);
     if (!by_send)
         return;
@@ -290,6 +357,17 @@ static void destroy(void)
     }
     free(job.peer);
     free(job.received);
+}
+
+/* The digest loads what others have put into the own part. */
+static void own_part_visible(void)
+{
+    if (by == BY_LOCK || by == BY_ACCUMULATE)
+        MPI_Win_lock(MPI_LOCK_SHARED, job.rank, 0, job.win);
+    if (!by_send)
+        MPI_Win_sync(job.win);
+    if (by == BY_LOCK || by == BY_ACCUMULATE)
+        MPI_Win_unlock(job.rank, job.win);
 }
 
 static double run(bool lookup)
@@ -306,19 +384,17 @@ static double run(bool lookup)
 
         if (by_send)
             batch_add(key, lookup ? 0 : dht_value(key));
-        else if (lookup)
-            atomic_look_up(key);
         else
-            atomic_insert(key, dht_value(key));
+            one_sided(lookup, key);
         if (n % TURN == 0 && job.rank == 0)
             app_progress_show("mpi_dht", lookup ? "lookup" : "insert", n, all, began);
     }
     if (by_send)
         batch_phase_end();
-    else
+    else if (by == BY_ATOMICS)
         MPI_Win_flush_all(job.win);
     MPI_Barrier(MPI_COMM_WORLD);
-    MPI_Win_sync(job.win);
+    own_part_visible();
     return app_seconds() - began;
 }
 
@@ -336,7 +412,7 @@ int main(int argc, char **argv)
     uint64_t digest, found;
 
     app_parse("dht over MPI.", option_table, argc, argv);
-    by_send = by == 1;
+    by_send = by == BY_SEND;
     if (app_options.quick)
         options = (struct dht_options){5000, 5000, 80, 32};
     MPI_Init(&argc, &argv);
@@ -351,7 +427,9 @@ int main(int argc, char **argv)
         must_hold(digest == dht_expected(&options, job.nranks),
                   "the table is not what was inserted");
     if (job.rank == 0) {
-        const char *how = by_send ? "mpi send" : "mpi atomics";
+        static const char *const names[] = {"mpi atomics", "mpi send", "mpi lock",
+                                            "mpi accumulate"};
+        const char *how = names[by];
         double inserts = (double)options.inserts * job.nranks,
                lookups = (double)options.lookups * job.nranks;
         struct app_result inserted = {"dht insert", how,       job.nranks, inserting, -1, 0,

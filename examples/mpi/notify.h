@@ -45,6 +45,16 @@ static inline void notify_yield(bool crowded, unsigned *tries)
         sched_yield();
 }
 
+/* MPICH grants a lock of its window only while the target is in a call. */
+static inline void notify_progress(void)
+{
+#ifdef MPICH_VERSION
+    int there;
+
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE);
+#endif
+}
+
 static inline bool notify_crowded(int ranks)
 {
     const char *told = getenv("OMPI_MCA_mpi_yield_when_idle");
@@ -171,8 +181,10 @@ static inline void notify_await(struct notify *n, int box, uint64_t flag)
 
     if (n->by == NOTIFY_FENCE || n->by == NOTIFY_PSCW)
         return;
-    while (notify_test(n, box) < flag)
+    while (notify_test(n, box) < flag) {
+        notify_progress();
         notify_yield(n->crowded, &tries);
+    }
 }
 
 #endif
