@@ -70,7 +70,7 @@ typedef struct rthesis_coll {
     size_t bytes;
     bool started;
     char *from, *into;
-} *rcoll_handle_t;
+} * rcoll_handle_t;
 
 static inline int rthesis_coll_free(rcoll_handle_t h)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* clang-format off: as printed */
+/* clang-format off */
 /*
  * listing_5_10.c: thesis listing 5.10 as printed: a reduction that is executed again and again. Declarations of rank, nprocs, i and flag are
  * not printed; the check of the result, rexit and the input that differs from iteration to iteration are added.

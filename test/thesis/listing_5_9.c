@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* clang-format off: as printed */
+/* clang-format off */
 /*
  * listing_5_9.c: thesis listing 5.9 as printed: a round of a schedule. What it uses is in nbc.h; schedules are those of figure 5.4, a
  * reduction by a binomial tree, for any number of processes. Print has lost three braces and underscores, and has a comma too much.
