@@ -4,6 +4,10 @@
  *
  * Connections that are closed in the middle of a turn stay allocated until its end, because later
  * events of the same turn may point to them.
+ *
+ * A deadline has passed when epoll was asked behind it, not when the clock is: a process that was
+ * stopped (SIGSTOP) finds all its deadlines passed, and what it waited for has mostly come
+ * meanwhile. epoll_wait(2) ends with EINTR then, without an event.
  */
 #include "control/service.h"
 
@@ -131,7 +135,7 @@ static void service_take_due(struct link *from, struct link *due, int64_t now)
 
 static void service_timers_run(void)
 {
-    int64_t now = clock_now();
+    const int64_t now = control.asked;
     struct link due, *at, *after;
 
     control.timer = NO_TIME;
@@ -305,6 +309,7 @@ static bool service_anything_ready(void)
 static void service_wait(void)
 {
     struct epoll_event events[EVENTS];
+    int64_t now;
     int timeout, n, i;
 
     pthread_mutex_lock(&control.lock);
@@ -312,7 +317,10 @@ static void service_wait(void)
     timeout = control.asleep ? service_turn_timeout() : 0;
     pthread_mutex_unlock(&control.lock);
     thread_does(&control.thread, "waiting for messages");
+    now = clock_now();
     n = epoll_wait(control.epoll, events, EVENTS, timeout);
+    if (n >= 0)
+        control.asked = now;
     pthread_mutex_lock(&control.lock);
     control.asleep = false;
     pthread_mutex_unlock(&control.lock);
@@ -348,7 +356,7 @@ static void service_main(void *unused)
         service_tick();
         if (atomic_exchange_explicit(&control.check_liveness, false, memory_order_relaxed))
             peer_end_check_liveness();
-        if (control.timer != NO_TIME && clock_now() >= control.timer)
+        if (control.asked >= control.timer)
             service_timers_run();
         thread_does(&control.thread, "driving a network");
         watch_run();

@@ -5,7 +5,10 @@
 #include "control_ranks.h"
 #include "test/lib/resources.h"
 
+#include <dlfcn.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 
 /* The page may be unmapped as soon as the peer has ended. */
 static bool word_states_death(int peer)
@@ -323,6 +326,77 @@ static void test_a_stopped_rank_is_not_dead(void **state)
     munmap(shared_pids, 4096);
 }
 
+/*
+ * A rank that is stopped while it dials, for longer than the keep-alive: the connection stands meanwhile. It is stopped in
+ * epoll_wait(2), which SIGCONT ends with EINTR and without an event.
+ */
+static _Atomic bool stops_after_dialing, has_dialed;
+
+int connect(int fd, const struct sockaddr *address, socklen_t bytes)
+{
+    static int (*real)(int, const struct sockaddr *, socklen_t);
+
+    if (real == NULL)
+        *(void **)&real = dlsym(RTLD_NEXT, "connect");
+    if (atomic_load(&stops_after_dialing) && address->sa_family != AF_UNIX)
+        atomic_store(&has_dialed, true);
+    return real(fd, address, bytes);
+}
+
+int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
+{
+    static int (*real)(int, struct epoll_event *, int, int);
+
+    if (real == NULL)
+        *(void **)&real = dlsym(RTLD_NEXT, "epoll_wait");
+    if (!atomic_exchange(&has_dialed, false))
+        return real(epoll, events, most, timeout);
+    atomic_store(&stops_after_dialing, false);
+    shared_pids[1] = getpid();
+    raise(SIGSTOP);
+    errno = EINTR;
+    return -1;
+}
+
+#define STOPPED_MS 1500 /* more than RPIPE_KEEPALIVE_MS here */
+
+static void rank_stopped_while_it_dials(int rank, int size)
+{
+    int64_t until;
+
+    (void)size;
+    rank_start(&hooks);
+    if (rank == 1) {
+        atomic_store(&stops_after_dialing, true);
+        REQUIRE(post_note(0, 1, 8, NULL, 0) == 0);
+        REQUIRE(control_flush(0, deadline_in_ms(LIMIT_MS)) == 0);
+        REQUIRE(!atomic_load(&stops_after_dialing) && atomic_load(&died) == 0);
+    } else {
+        AWAIT(*(volatile pid_t *)&shared_pids[1] != 0);
+        until = deadline_in_ms(STOPPED_MS);
+        AWAIT(deadline_passed(until));
+        do /* it may not have stopped before */
+            kill(shared_pids[1], SIGCONT), usleep(1000);
+        while (atomic_load(&arrived) == 0 && atomic_load(&died) == 0 && atomic_load(&left) == 0);
+        REQUIRE(atomic_load(&arrived) == 1 && atomic_load(&died) == 0);
+    }
+    barrier();
+    rank_stop();
+}
+
+static void test_a_rank_stopped_while_it_dials(void **state)
+{
+    (void)state;
+    setenv("RPIPE_CONTROL", "tcp", 1);
+    setenv("RPIPE_INTERFACE", "127.0.0.1", 1); /* there is no other address that it could try */
+    setenv("RPIPE_KEEPALIVE_MS", "1000", 1);
+    share_pids();
+    run_ranks(2, rank_stopped_while_it_dials);
+    munmap(shared_pids, 4096);
+    unsetenv("RPIPE_KEEPALIVE_MS");
+    unsetenv("RPIPE_INTERFACE");
+}
+
 static int count_sockets(void)
 {
     DIR *d = opendir("/proc/self/fd");
@@ -384,6 +458,7 @@ int main(void)
         cmocka_unit_test(test_the_liveness_word_comes_before_sockets),
         BOTH(test_an_unreachable_rank_is_lost),
         BOTH(test_a_stopped_rank_is_not_dead),
+        cmocka_unit_test(test_a_rank_stopped_while_it_dials),
         RANKS_BOTH(2, child_of_a_fork_has_no_rank),
         RANKS_OVER("unix", 1, a_thread_that_stays_is_named),
     };
