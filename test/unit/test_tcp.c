@@ -824,9 +824,9 @@ static bool held_up(struct peer *p)
 
 static void test_short_messages_are_acknowledged_later(void **state)
 {
-    enum { SLOT = sizeof(struct tcp_slot_frame) };
+    enum { SLOT = sizeof(struct tcp_slot_frame), PART = 2048, LONG = 5 * PART };
     const int64_t deadline = clock_now() + PATIENCE;
-    uint8_t put[sizeof(struct tcp_head) + 2048] = {0};
+    uint8_t put[LONG / PART][sizeof(struct tcp_head) + PART] = {0};
     struct tcp_head h;
     struct peer p;
 
@@ -848,10 +848,14 @@ static void test_short_messages_are_acknowledged_later(void **state)
     }
     slot_arrives(&p, 2000);
     assert_true(unread(&p) > 0);
-    h = head(TCP_PUT, 2048, &p.heap, 64);
-    memcpy(put, &h, sizeof(h));
-    say(p.fd, put, sizeof(put)); /* a longer message */
-    while (((uint8_t *)p.heap.base)[64 + 2047] != 0)
+    for (int i = 0; i < LONG / PART; i++) {
+        h = head(TCP_PUT, PART, &p.heap, 64);
+        memcpy(put[i], &h, sizeof(h));
+    }
+    say(p.fd, put, sizeof(put)); /* longer than what is held */
+    while (((uint8_t *)p.heap.base)[64 + PART - 1] != 0)
+        assert_int_equal(OPS->progress(p.connection), 0);
+    for (int i = 0; i < 3; i++)
         assert_int_equal(OPS->progress(p.connection), 0);
     assert_int_equal(unread(&p), 0);
     slot_arrives(&p, 3000); /* taken, behind a long one */
@@ -870,6 +874,52 @@ static void test_short_messages_are_acknowledged_later(void **state)
         turn();
         assert_true(p.connection->held.pending <= 1); /* by its first read that finds nothing */
         assert_true(clock_now() < deadline);
+    }
+    peer_down(&p);
+}
+
+/* A payload and its slot. */
+static void message_arrives(struct peer *p, uint64_t number)
+{
+    struct {
+        struct tcp_head head;
+        uint8_t payload[2048];
+        struct tcp_slot_frame slot;
+    } m = {.head = head(TCP_PUT, 2048, &p->heap, 64),
+           .slot = {.head = head(TCP_SLOT, TCP_SLOT_BYTES, &p->heap, 0)}};
+    const uint64_t *last = (const uint64_t *)p->heap.base + 7;
+
+    m.slot.word[7] = number;
+    say(p->fd, &m, sizeof(m));
+    while (__atomic_load_n(last, __ATOMIC_ACQUIRE) != number)
+        assert_int_equal(OPS->progress(p->connection), 0);
+}
+
+/* One message in each read: two of some length are held, and taken by the first read that finds nothing. */
+static void test_a_message_with_payload_is_acknowledged_later(void **state)
+{
+    enum { MESSAGE = sizeof(struct tcp_head) + 2048 + sizeof(struct tcp_slot_frame) };
+    int most = 0, held;
+    struct peer p;
+
+    (void)state;
+    if (!held_up(&p)) {
+        peer_down(&p);
+        skip();
+    }
+    for (uint64_t i = 0; i < 50; i++) { /* a call of progress may read more than once */
+        message_arrives(&p, 1 + 2 * i);
+        message_arrives(&p, 2 + 2 * i);
+        held = unread(&p);
+        most = held > most ? held : most;
+        for (int k = 0; k < 100; k++)
+            assert_int_equal(OPS->progress(p.connection), 0);
+        assert_int_equal(unread(&p), 0);
+    }
+    assert_int_equal(most, 2 * MESSAGE);
+    for (uint64_t i = 1000; i < 1050; i++) {
+        message_arrives(&p, i);
+        assert_true(unread(&p) <= 4 * MESSAGE);
     }
     peer_down(&p);
 }
@@ -1120,6 +1170,7 @@ int main(void)
         TEST(test_idle_connections_are_probed),
         TEST(test_a_failed_end_does_not_dial_again),
         TEST(test_short_messages_are_acknowledged_later),
+        TEST(test_a_message_with_payload_is_acknowledged_later),
         TEST(test_a_close_with_held_bytes_loses_nothing),
         TEST(test_a_stream_is_sent_together),
         TEST(test_a_stream_of_writes_lets_answers_through),

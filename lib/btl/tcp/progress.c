@@ -4,8 +4,8 @@
  *
  * A thread that waits for one connection reads its socket, without waiting; every OTHERS_NS it asks
  * epoll for the other connections, which the service thread leaves to it; while short messages keep
- * coming, which would wait for that, every OTHERS_BUSY_NS. When no thread of the
- * user drives, the service thread does: it sleeps until epoll has an event. It leaves the
+ * coming, which would wait for that, every OTHERS_BUSY_NS, and by a call that has read none, unless
+ * it is late (OTHERS_LATE_NS). When no thread of the user drives, the service thread does: it sleeps until epoll has an event. It leaves the
  * connections to a thread of the user that has driven within the last millisecond, since a thread
  * that is woken by each packet takes time from one that polls; it then polls again a millisecond
  * later.
@@ -32,6 +32,7 @@
 #define ROUNDS 16 /* of the service thread, before it asks for the time again */
 #define OTHERS_NS 20000
 #define OTHERS_BUSY_NS 60000
+#define OTHERS_LATE_NS 240000
 #define SLOTS_MOST 64u
 #define QUIET_NS NS_PER_MS
 #define QUIET_US 1000
@@ -93,13 +94,23 @@ static bool progress_pass(struct btl *btl, bool by_service)
 
 /* ---- by users ---- */
 
-/* Asks epoll, if no thread has done so for a while, or `now` is 0. */
-static void progress_others(struct btl *btl, int64_t now)
+/* For how long epoll is not asked. `has_read`: this call has read a short message, for which the user waits. */
+static int64_t progress_others_ns(const struct btl *btl, int64_t now, bool has_read)
 {
-    const int64_t last = atomic_load_explicit(&btl->passed_at, memory_order_relaxed),
-                  read = atomic_load_explicit(&btl->read_at, memory_order_relaxed);
+    /* relaxed: a hint */
+    const int64_t read = atomic_load_explicit(&btl->read_at, memory_order_relaxed);
 
-    if (now != 0 && now - last < (now - read < OTHERS_NS ? OTHERS_BUSY_NS : OTHERS_NS))
+    if (has_read)
+        return OTHERS_LATE_NS;
+    return now - read < OTHERS_NS ? OTHERS_BUSY_NS : OTHERS_NS;
+}
+
+/* Asks epoll, if no thread has done so for a while, or `now` is 0. */
+static void progress_others(struct btl *btl, int64_t now, bool has_read)
+{
+    const int64_t last = atomic_load_explicit(&btl->passed_at, memory_order_relaxed);
+
+    if (now != 0 && now - last < progress_others_ns(btl, now, has_read))
         return;
     if (now != 0) /* relaxed: two threads may both ask */
         atomic_store_explicit(&btl->passed_at, now, memory_order_relaxed);
@@ -120,7 +131,7 @@ static int64_t progress_note(struct btl *btl)
 void progress_all(struct btl *btl)
 {
     (void)progress_note(btl);
-    progress_others(btl, 0);
+    progress_others(btl, 0, false);
 }
 
 /*
@@ -160,7 +171,7 @@ void progress_one(struct btl_connection *c)
     now = progress_note(btl);
     if (read) /* relaxed, as passed_at */
         atomic_store_explicit(&btl->read_at, now, memory_order_relaxed);
-    progress_others(btl, up ? now : 0);
+    progress_others(btl, up ? now : 0, read);
 }
 
 /* ---- by the service thread ---- */

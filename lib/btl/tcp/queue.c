@@ -17,8 +17,7 @@
 #include <sys/socket.h>
 
 #define FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL)
-#define RANGES 32u                     /* of one sendmsg */
-#define TURN_BYTES ((uint64_t)1 << 20) /* in one call, before other threads get the lock */
+#define RANGES 32u /* of one sendmsg */
 
 /* ---- adding ---- */
 
@@ -86,7 +85,7 @@ struct tcp_batch {
 
 static void queue_batch_add(struct tcp_batch *b, void *base, uint64_t bytes)
 {
-    const uint64_t most = TURN_BYTES - b->bytes;
+    const uint64_t most = TCP_TURN_BYTES - b->bytes;
 
     b->range[b->ranges++] = (struct iovec){base, (size_t)(bytes < most ? bytes : most)};
     b->bytes += b->range[b->ranges - 1].iov_len;
@@ -123,7 +122,7 @@ static int queue_batch(struct btl_connection *c, struct tcp_batch *b)
     b->ranges = 0;
     b->bytes = 0;
     b->entered = NULL;
-    while (rc == 0 && b->ranges < RANGES && b->bytes < TURN_BYTES) {
+    while (rc == 0 && b->ranges < RANGES && b->bytes < TCP_TURN_BYTES) {
         const bool extents = extent < q->end_extent;
 
         if (extents && q->extent[extent].at == at) {
@@ -216,7 +215,7 @@ void queue_send(struct btl_connection *c)
 {
     uint64_t sent = 0;
 
-    while (!queue_is_empty(&c->queue) && sent < TURN_BYTES)
+    while (!queue_is_empty(&c->queue) && sent < TCP_TURN_BYTES)
         if (!queue_send_batch(c, &sent))
             break;
     if (tcp_error_of(c) != 0)

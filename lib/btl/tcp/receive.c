@@ -24,7 +24,6 @@
 #include <sys/socket.h>
 
 #define BUFFER_BYTES 16384u
-#define TURN_BYTES ((uint64_t)1 << 20) /* in one call, before other threads get the lock */
 
 /* An error that only the peer's end can have caused. */
 static void receive_refuse(struct btl_connection *c, const char *reason, const struct tcp_head *h)
@@ -57,6 +56,7 @@ static void receive_slot(struct btl_connection *c, const struct tcp_head *h, con
     if (aligned)
         copy_slot(to, slot);
     c->slots++;
+    c->held.slots++;
     region_leave(entered);
     if (!aligned)
         receive_refuse(c, "a slot is not aligned", h);
@@ -329,7 +329,7 @@ static ssize_t receive_read(struct btl_connection *c, uint8_t *buffer, size_t *d
     range[0].iov_base = receive_body_enter(c, &entered);
     if (range[0].iov_base == NULL)
         return -EAGAIN; /* it has failed */
-    *direct = range[0].iov_len = (size_t)(c->body.rest < TURN_BYTES ? c->body.rest : TURN_BYTES);
+    *direct = range[0].iov_len = (size_t)(c->body.rest < TCP_TURN_BYTES ? c->body.rest : TCP_TURN_BYTES);
     range[1] = (struct iovec){buffer, BUFFER_BYTES};
     message.msg_iovlen = c->body.rest == *direct ? 2 : 1;
     n = recvmsg(c->fd, &message, MSG_DONTWAIT);
@@ -358,7 +358,7 @@ bool receive_drive(struct btl_connection *c)
         if (body)
             receive_body_advance(c, direct);
         receive_parse(c, buffer, c->part_bytes + (size_t)n - direct);
-    } while (tcp_error_of(c) == 0 && all < TURN_BYTES &&
+    } while (tcp_error_of(c) == 0 && all < TCP_TURN_BYTES &&
              ((size_t)n >= BUFFER_BYTES || c->body.rest > 0));
     if (tcp_error_of(c) != 0)
         return all > 0;

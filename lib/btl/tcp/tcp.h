@@ -47,6 +47,8 @@ enum { KEY_REGION, KEY_OFFSET, KEY_BYTES, KEY_ACCESS };
 #define TCP_QUEUE_EXTENTS 64u  /* payloads by reference among them */
 #define TCP_COPIED_MOST 512u   /* longer payloads are sent from where they are */
 #define TCP_LARGEST_PART 88u   /* of a frame that is only read as a whole */
+/* Sent or read in one call, before other threads get the lock: 1 MiB of payload, and its heads and slots. */
+#define TCP_TURN_BYTES (((uint64_t)1 << 20) + TCP_QUEUE_BYTES)
 
 union tcp_address {
     struct sockaddr any;
@@ -104,7 +106,9 @@ struct tcp_body {
 /* Bytes that have been read and processed, and that the socket still has (held.c). */
 struct tcp_held {
     bool possible;    /* the kernel can do it */
-    uint32_t shorts;  /* reads in a row that found few bytes */
+    uint32_t shorts;  /* reads in a row that found one message */
+    uint32_t last;    /* bytes of the last read that found something; 0: it has been counted */
+    uint32_t slots;   /* that were among them */
     uint32_t bytes;   /* that are held */
     uint32_t reads;   /* that found them */
     uint32_t pending; /* reads behind these that found nothing */
