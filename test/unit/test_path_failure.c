@@ -13,7 +13,8 @@
 #include "test/lib/pair.h"
 
 #define MESSAGES 40
-#define BREAK_AT "30" /* the operation of each line that is lost, and the line with it */
+#define BREAK_AT "30"     /* the operation of each line that is lost, and the line with it */
+#define BREAK_READER "-3" /* the same, of the reader's line alone */
 #define MANY_MS 30000
 #define BYTES 1000
 
@@ -142,6 +143,36 @@ static void test_after_close(void **state)
     (void)rclose(p.r);
 }
 
+/* PUT: all that the writer has promised is in the reader's memory, so nothing is lost */
+static void test_put_after_close(void **state)
+{
+    struct pair p, later;
+    raddr_t d;
+    int read;
+
+    (void)state;
+    open_pair(&p, RPIPE_SYNC_CHANNEL); /* a block that is named: one operation a message */
+    write_all(&p, 20);
+    assert_int_equal(rclose(p.w), 0);
+    open_pair(&later, RPIPE_SYNC_BLOCKS); /* its handshake follows the close message */
+    close_both(&later);
+    for (read = 0; read < 20; read++) {
+        CHECK_OK(p.r, rread(p.r, &d, NULL));
+        assert_true(pattern_same(rmem(p.r, d), BYTES, (uint64_t)read));
+        CHECK_OK(p.r, rfree(p.r, d));
+    }
+    assert_int_equal(rread(p.r, &d, NULL), R_EOF);
+    (void)rclose(p.r); /* it may report that its connection has failed */
+}
+
+static int breaking_reader(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_put_after_close)};
+
+    return cmocka_run_group_tests_name("the reader's connection fails", tests, pair_setup,
+                                       pair_teardown);
+}
+
 static int breaking(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +221,10 @@ int main(void)
         {"RPIPE_SIM_BREAK", BREAK_AT, "1", NULL, "", 0, NULL},
         {"RPIPE_SIM_BREAK", BREAK_AT, "0", NULL, "lazy order scribble", 0, NULL},
     };
+    struct pair_child breaks_reader[] = {
+        {"RPIPE_SIM_BREAK", BREAK_READER, "0", NULL, "lazy", 0, NULL},
+        {"RPIPE_SIM_BREAK", BREAK_READER, "1", NULL, "", 0, NULL},
+    };
     struct pair_child flushes[] = {
         {NULL, NULL, "0", NULL, "lazy", 0, NULL},
         {NULL, NULL, "1", NULL, "", 0, NULL},
@@ -205,6 +240,8 @@ int main(void)
     failed |= pair_children(breaks, sizeof(breaks) / sizeof(*breaks), breaking);
     unsetenv("RPIPE_EAGER");
     op = RPIPE_PUT;
+    failed |= pair_children(breaks_reader, sizeof(breaks_reader) / sizeof(*breaks_reader),
+                            breaking_reader);
     failed |= pair_children(flushes, sizeof(flushes) / sizeof(*flushes), flushing);
     return failed;
 }

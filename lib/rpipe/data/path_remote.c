@@ -14,6 +14,7 @@
 #include "rpipe/grow/grow.h"
 
 #include "control/control.h"
+#include "sync/seal.h"
 
 #include <errno.h>
 
@@ -70,18 +71,37 @@ int remote_reason(struct rch *ch, struct error *err)
 
     error_note(err, "the connection by %s to rank %d has failed: %.256s", ch->ops->name, ch->peer,
                cause.text);
-    return rc == 0 || rc == -EAGAIN ? -EIO : rc;
+    /* of a connection -ETIMEDOUT is final, and -ECONNRESET no death: of a pipe they mean something else */
+    return rc == 0 || rc == -EAGAIN || remote_peer_may_be_reason(rc) ? -EIO : rc;
 }
 
 /*
- * A close message explains to a writer why its connection has failed. To a reader it promises messages: those that were written are
- * here, but what has to be fetched is lost (M_BYE_IS_NEWS in model/net.pml).
+ * Whether this memory has every message that the close message promises, read or not. What has to be fetched is not here, and a network
+ * may have placed a later message before an earlier one.
+ */
+static bool remote_promised_is_here(const struct rch *ch)
+{
+    uint64_t number = ch->r.nread;
+    struct slot copy;
+
+    if (remote_delivered(ch) >= ch->peer_final)
+        return true;
+    if (ch->remote->fetches.most > 0 || ch->peer_final - number > ch->cfg.slots)
+        return false;
+    while (number < ch->peer_final && seal_open(end_slot(ch, number), number + 1, &copy))
+        number++;
+    return number == ch->peer_final;
+}
+
+/*
+ * A close message explains to a writer why its connection has failed. To a reader it promises messages, which have to be here
+ * (M_BYE_IS_NEWS in model/net.pml).
  */
 static bool remote_close_explains(const struct rch *ch, uint32_t state)
 {
     return (state & STATE_PEER_CLOSED) != 0 &&
            ((state & STATE_READER) == 0 || (state & STATE_CELLS) != 0 ||
-            remote_delivered(ch) >= ch->peer_final);
+            remote_promised_is_here(ch));
 }
 
 int remote_failed(struct rch *ch)

@@ -126,7 +126,7 @@ int remote_progress(struct rch *ch); /* 0, R_PENDING (the connection is failing)
 int remote_failed(struct rch *ch);
 /* The connection has failed with this error: remaining time, in ns, in which a report of the peer's end may still explain it. */
 int64_t remote_grace_ns(struct rch *ch, int error);
-/* The connection's error, -EIO where it has none, and the message. */
+/* The error of the pipe whose connection has failed, -EIO unless it is of this process alone, and the message. */
 int remote_reason(struct rch *ch, struct error *err);
 /* Where [offset, offset + bytes) of the heap is: fills all of `t`. False: in no segment. */
 bool remote_locate(struct rch *ch, uint64_t offset, uint64_t bytes, struct btl_transfer *t);

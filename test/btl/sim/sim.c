@@ -153,7 +153,8 @@ static int sim_open(const struct btl_host *host, struct btl **out, struct error 
     btl->down = word_given(mode, "down");
     btl->atomics = atomics_given();
     btl->fail_at = strtoull(environment("RPIPE_SIM_FAIL"), NULL, 0);
-    btl->break_at = strtoull(environment("RPIPE_SIM_BREAK"), NULL, 0);
+    btl->break_accepting = *environment("RPIPE_SIM_BREAK") == '-';
+    btl->break_at = (uint64_t)llabs(strtoll(environment("RPIPE_SIM_BREAK"), NULL, 0));
     btl->error =
         *environment("RPIPE_SIM_ERROR") != '\0' ? -atoi(environment("RPIPE_SIM_ERROR")) : -EIO;
     btl->defect = (enum sim_defect)strtoul(environment("RPIPE_SIM_DEFECT"), NULL, 0);

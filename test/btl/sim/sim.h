@@ -16,7 +16,7 @@
  *                          down: no connection ever comes up, and so other processes are peers too: nothing is transferred
  *   RPIPE_SIM_ATOMICS=all|cas|none
  *   RPIPE_SIM_FAIL=N       the N-th operation of a connection breaks it
- *   RPIPE_SIM_BREAK=N      the same, after it has been accepted
+ *   RPIPE_SIM_BREAK=N      the same, after it has been accepted; -N: of connections that accept, those of readers
  *   RPIPE_SIM_ERROR=N      with this errno (EIO)
  *   RPIPE_SIM_DEFECT=N     a defect of enum sim_defect, for tests of tests
  *
@@ -78,7 +78,8 @@ struct btl {
     bool calm, order, lazy, scribble, incoherent, byzantine, down;
     uint32_t atomics;
     uint64_t fail_at, break_at;
-    int error; /* of both */
+    bool break_accepting; /* not those that connect */
+    int error;            /* of both */
     enum sim_defect defect;
     bool armed, closing; /* the service thread will call; must not be asked to any more */
     uint64_t last_id;

@@ -313,12 +313,18 @@ static unsigned choose(struct btl *btl, uint32_t open)
     return (unsigned)__builtin_ctz(open);
 }
 
+static bool breaks_line(const struct btl *btl, const struct sim_op *op)
+{
+    return op->connection != NULL && btl->break_at != 0 && op->number >= btl->break_at &&
+           (!btl->break_accepting || op->connection->role == BTL_ACCEPTS);
+}
+
 /* True: it is complete, and gone. */
 static bool op_step(struct btl *btl, struct sim_op *op)
 {
     uint32_t open = gates_open(btl, op);
 
-    if (op->connection != NULL && btl->break_at != 0 && op->number >= btl->break_at) {
+    if (breaks_line(btl, op)) {
         sim_line_fail(op->connection, btl->error,
                       "line %llu: operation %llu was lost, as RPIPE_SIM_BREAK requests",
                       (unsigned long long)op->connection->id, (unsigned long long)op->number);
