@@ -219,7 +219,8 @@ static void progress_timer(void *arg)
     const int64_t now = clock_now();
     bool more;
 
-    (void)progress_pass(btl, true); /* a process that was stopped finds deadlines passed, and events */
+    (void)progress_pass(btl,
+                        true); /* a process that was stopped finds deadlines passed, and events */
     pthread_mutex_lock(&btl->lock);
     more = listener_expire(btl, now);
     more = progress_expire(btl, now) || more;

@@ -329,7 +329,8 @@ static ssize_t receive_read(struct btl_connection *c, uint8_t *buffer, size_t *d
     range[0].iov_base = receive_body_enter(c, &entered);
     if (range[0].iov_base == NULL)
         return -EAGAIN; /* it has failed */
-    *direct = range[0].iov_len = (size_t)(c->body.rest < TCP_TURN_BYTES ? c->body.rest : TCP_TURN_BYTES);
+    *direct = range[0].iov_len =
+        (size_t)(c->body.rest < TCP_TURN_BYTES ? c->body.rest : TCP_TURN_BYTES);
     range[1] = (struct iovec){buffer, BUFFER_BYTES};
     message.msg_iovlen = c->body.rest == *direct ? 2 : 1;
     n = recvmsg(c->fd, &message, MSG_DONTWAIT);
