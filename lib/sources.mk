@@ -101,6 +101,7 @@ lib_liballoc_la_CFLAGS = $(AM_CFLAGS) -fno-tree-slp-vectorize
 lib_libbtl_la_SOURCES = \
 	lib/btl/btl.c \
 	lib/btl/btl.h \
+	lib/btl/medium.h \
 	lib/btl/probe.c
 
 # memory of backends that register it with a device: into the modules of those
@@ -383,8 +384,8 @@ cast_sources = \
 	lib/cast/mcast_reader.h \
 	lib/cast/mcast_writer.c \
 	lib/cast/mcast_writer.h \
-	lib/cast/medium.h \
 	lib/cast/medium_udp.c \
+	lib/cast/medium_udp.h \
 	lib/cast/member.c \
 	lib/cast/open.c \
 	lib/cast/reader.c \

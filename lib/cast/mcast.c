@@ -4,10 +4,12 @@
 #include "cast/mcast_message.h"
 #include "cast/mcast_reader.h"
 #include "cast/mcast_writer.h"
+#include "cast/medium_udp.h"
 
 #include "control/control.h"
 #include "util/clock.h"
 #include "util/failpoint.h"
+#include "util/settings.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -42,6 +44,7 @@ static void mcast_publish(struct cast_path *path, const struct cast_message *m)
         now = clock_now();
         mcast_writer_send(p, now);
         mcast_set_timer(p, now);
+        mcast_flush(p);
     }
     RPIPE_FAILPOINT("net: rcast_write: packets sent");
     pthread_mutex_unlock(&p->lock);
@@ -185,6 +188,7 @@ static void mcast_release(struct cast_path *path, uint64_t number, uint64_t free
     if (report) {
         p->freed_bytes = 0;
         p->freed_reported = freed;
+        mcast_flush(p);
     }
     pthread_mutex_unlock(&p->lock);
     RPIPE_FAILPOINT("net: rcast_free: reported, or not yet");
@@ -206,6 +210,8 @@ static void mcast_free(struct mcast *p)
 
 static int mcast_choose(struct mcast *p, const struct rcast *c, struct error *err)
 {
+    const struct medium_host host = {control_address(), setting_of_name};
+
     p->ops = &medium_udp_ops;
     if (c->backend != NULL && *c->backend != '\0' && strcmp(c->backend, "auto") != 0 &&
         strcmp(c->backend, p->ops->name) != 0)
@@ -215,7 +221,7 @@ static int mcast_choose(struct mcast *p, const struct rcast *c, struct error *er
                          c->backend);
     if (getrandom(&p->key, sizeof(p->key), 0) != (ssize_t)sizeof(p->key))
         return error_set(err, -EIO, "there are no random numbers");
-    return p->ops->open(&p->medium, control_address(), err);
+    return p->ops->open(&p->medium, &host, err);
 }
 
 static int mcast_open(struct rcast *c, struct cast_path **path, struct error *err)

@@ -56,34 +56,35 @@ static bool mcast_draw(struct mcast_lose *l, unsigned percent)
 
 /* ---- driving ---- */
 
-static void mcast_packet(struct mcast *p, size_t bytes, const struct medium_address *from,
-                         bool by_group, int64_t now)
+static void mcast_packet(struct mcast *p, const void *packet, size_t bytes,
+                         const struct medium_address *from, bool by_group, int64_t now)
 {
     struct nak_head head;
 
-    if (nak_decode(&head, p->packet, bytes, p->key) != 0)
+    if (nak_decode(&head, packet, bytes, p->key) != 0)
         return;
     if (p->path.cast->writes)
         mcast_writer_receive(p, &head, from, now);
     else
-        mcast_reader_receive(p, &head, p->packet + sizeof(head), from, by_group, now);
+        mcast_reader_receive(p, &head, (const char *)packet + sizeof(head), from, by_group, now);
 }
 
 static void mcast_receive_all(struct mcast *p, int64_t now)
 {
     struct medium_address from;
+    const void *packet;
     bool by_group;
     int n;
 
     for (unsigned i = 0; i < MCAST_BATCH; i++) {
-        n = p->ops->receive(p->medium, p->packet, MEDIUM_PACKET_MOST, &from, &by_group);
+        n = p->ops->receive(p->medium, &packet, &from, &by_group);
         if (n < 0)
             return;
         if (mcast_draw(&p->lose, p->lose.drop))
             continue;
-        mcast_packet(p, (size_t)n, &from, by_group, now);
+        mcast_packet(p, packet, (size_t)n, &from, by_group, now);
         if (mcast_draw(&p->lose, p->lose.repeat))
-            mcast_packet(p, (size_t)n, &from, by_group, now);
+            mcast_packet(p, packet, (size_t)n, &from, by_group, now);
     }
 }
 
@@ -95,7 +96,10 @@ static void mcast_advance(struct mcast *p, int64_t now)
     else if (p->attached)
         nak_receiver_tick(&p->receiver, now);
     mcast_set_timer(p, now);
+    mcast_flush(p);
 }
+
+void mcast_flush(struct mcast *p) { (void)p->ops->flush(p->medium); }
 
 void mcast_drive(struct mcast *p)
 {

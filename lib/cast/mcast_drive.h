@@ -7,6 +7,8 @@
 
 /* Receives what has arrived, and does what is due. */
 void mcast_drive(struct mcast *p);
+/* Sends what is queued. Before `lock` is released by whatever may have sent: packets refer to memory of the cast. */
+void mcast_flush(struct mcast *p);
 /* Makes sure that the service thread calls when something is due. */
 void mcast_set_timer(struct mcast *p, int64_t now);
 /* The setting RPIPE_CAST_LOSE. 0, or -EINVAL and a message. */

@@ -7,7 +7,7 @@
  *   mcast_writer.c   messages cut into packets, what readers report
  *   mcast_reader.c   packets stored into messages
  *   mcast_message.c  how the ends find each other: messages of the control network
- *   medium.h         what carries packets; medium_udp.c
+ *   medium_udp.c     what carries packets (btl/medium.h)
  *   nak/             the protocol: pure code
  *
  * Locks: mcast_lock protects the list of ends and their names; `lock` of an end everything else in it. An end is in the list from the end of
@@ -17,8 +17,8 @@
 #ifndef CAST_MCAST_END_H
 #define CAST_MCAST_END_H
 
+#include "btl/medium.h"
 #include "cast/cast.h"
-#include "cast/medium.h"
 #include "cast/nak/receiver.h"
 #include "cast/nak/sender.h"
 
@@ -89,8 +89,6 @@ struct mcast {
     char *heap;
     struct mcast_slot *slot;
     uint64_t freed_bytes, freed_reported; /* since the last report; the number of it */
-
-    alignas(16) unsigned char packet[MEDIUM_PACKET_MOST + 16];
 };
 
 static inline struct mcast *mcast_of(struct cast_path *path) { return (struct mcast *)path; }

@@ -46,7 +46,7 @@ struct mcast_message {
     struct medium_address at; /* of the sender */
     struct medium_address group;
 };
-static_assert(sizeof(struct mcast_message) == 112 && offsetof(struct mcast_message, key) == 56 &&
+static_assert(sizeof(struct mcast_message) == 120 && offsetof(struct mcast_message, key) == 56 &&
                   offsetof(struct mcast_message, at) == 72,
               "on the wire");
 
@@ -223,6 +223,7 @@ static void mcast_to_writer(struct mcast *p, int from, const struct mcast_messag
     } else if (m->kind == MCAST_JOIN) {
         mcast_writer_joined(p, i, &m->at, mcast_differs(p, m));
         mcast_set_timer(p, clock_now());
+        mcast_flush(p);
         if (mcast_wants_answer(from, m))
             mcast_post_offer(p, i, false);
     }

@@ -20,7 +20,7 @@ static void reader_send(void *arg, int to, const struct nak_head *head, const vo
     struct mcast *p = arg;
 
     (void)to;
-    p->ops->send(p->medium, &p->root, head, payload);
+    p->ops->send(p->medium, &p->root, head, sizeof(*head), payload, head->bytes);
 }
 
 /* ---- packets ---- */

@@ -21,8 +21,8 @@ static void writer_send(void *arg, int to, const struct nak_head *head, const vo
     struct mcast *p = arg;
     const struct medium_address *at = to == NAK_GROUP ? &p->group : &p->reader[to].address;
 
-    if (at->family != 0)
-        p->ops->send(p->medium, at, head, payload);
+    if (at->family != MEDIUM_NONE)
+        p->ops->send(p->medium, at, head, sizeof(*head), payload, head->bytes);
 }
 
 /* The next packet of message `cut`. */
@@ -118,6 +118,7 @@ int mcast_writer_open(struct mcast *p, struct error *err)
 {
     const struct rcast *c = p->path.cast;
     const struct nak_out out = {writer_send, p};
+    struct error none; /* no groups here: packets are sent to each reader */
 
     p->reader = calloc((size_t)c->n, sizeof(*p->reader));
     p->queue = calloc(p->slots, sizeof(*p->queue));
@@ -132,7 +133,7 @@ int mcast_writer_open(struct mcast *p, struct error *err)
     p->cut = p->published = p->first;
     p->payload = (uint32_t)nak_payload(p->ops->mtu(p->medium));
     p->root = p->ops->address(p->medium);
-    p->group = p->ops->group(p->medium, p->key);
+    (void)p->ops->group(p->medium, p->key, &p->group, &none);
     if (p->payload == 0)
         return error_set(err, -ENOTSUP, "packets of %zu bytes are too small",
                          p->ops->mtu(p->medium));

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * medium_udp.c: UDP and IP multicast, see medium.h.
+ * medium_udp.c: UDP and IP multicast, see btl/medium.h.
  *
  * Each end has a socket at its own address, which sends, and receives what is sent to it alone. A member of a group has a second one,
  * bound to the address of the group, so that nothing else arrives there; several members of a host may have it, and each of them gets each
  * packet. Both use the interface of the rank's address, which is that of the control network, packets do not pass routers (TTL 1), and
  * return to other members of the sending host. Groups are of IPv4: between addresses of IPv6 packets are sent to each member.
+ *
+ * Up to UDP_BATCH packets cross in one system call: those to send are queued until `flush`, those of a socket are received together.
  */
-#include "cast/medium.h"
+#include "cast/medium_udp.h"
 
 #include "util/fork_fds.h"
 #include "util/hash.h"
@@ -18,6 +20,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -28,12 +31,7 @@
 #define UDP_GROUPS 0xefc00000u /* 239.192.0.0/14: of an organization (RFC 2365) */
 #define UDP_GROUPS_MASK 0x3ffffu
 #define UDP_PORT_LEAST 49152u /* dynamic ports */
-
-struct medium {
-    int fd, group_fd; /* -1: none */
-    struct medium_address own;
-    size_t mtu;
-};
+#define UDP_BATCH 32u
 
 union udp_address {
     struct sockaddr any;
@@ -41,12 +39,36 @@ union udp_address {
     struct sockaddr_in6 six;
 };
 
+struct udp_out { /* a packet to send */
+    union udp_address to;
+    struct iovec part[2];
+    alignas(8) unsigned char head[MEDIUM_HEAD_MOST];
+};
+
+struct udp_in { /* a packet that was received */
+    alignas(8) unsigned char packet[MEDIUM_PACKET_MOST];
+    union udp_address from;
+    struct iovec part;
+};
+
+struct medium {
+    int fd, group_fd; /* -1: none */
+    struct medium_address own;
+    size_t mtu;
+    unsigned queued;        /* of `out`, not sent yet */
+    unsigned taken, filled; /* of `in`: given to the caller, received */
+    bool of_group;          /* they are of the socket of the group */
+    struct udp_out out[UDP_BATCH];
+    struct udp_in in[UDP_BATCH];
+    struct mmsghdr outs[UDP_BATCH], ins[UDP_BATCH];
+};
+
 /* ---- addresses ---- */
 
 static socklen_t udp_to_system(union udp_address *to, const struct medium_address *a)
 {
     memset(to, 0, sizeof(*to));
-    if (a->family == 4) {
+    if (a->family == MEDIUM_IPV4) {
         to->four.sin_family = AF_INET;
         to->four.sin_port = htons(a->port);
         memcpy(&to->four.sin_addr, a->address, 4);
@@ -62,11 +84,11 @@ static void udp_from_system(struct medium_address *to, const union udp_address *
 {
     memset(to, 0, sizeof(*to));
     if (a->any.sa_family == AF_INET) {
-        to->family = 4;
+        to->family = MEDIUM_IPV4;
         to->port = ntohs(a->four.sin_port);
         memcpy(to->address, &a->four.sin_addr, 4);
     } else {
-        to->family = 6;
+        to->family = MEDIUM_IPV6;
         to->port = ntohs(a->six.sin6_port);
         memcpy(to->address, &a->six.sin6_addr, 16);
     }
@@ -78,10 +100,10 @@ static int udp_parse(const char *text, struct medium_address *a)
     if (*text == '\0')
         text = "127.0.0.1";
     if (inet_pton(AF_INET, text, a->address) == 1)
-        a->family = 4;
+        a->family = MEDIUM_IPV4;
     else if (inet_pton(AF_INET6, text, a->address) == 1)
-        a->family = 6;
-    return a->family != 0 ? 0 : -EINVAL;
+        a->family = MEDIUM_IPV6;
+    return a->family != MEDIUM_NONE ? 0 : -EINVAL;
 }
 
 /* ---- sockets ---- */
@@ -114,7 +136,7 @@ static int udp_set_interface(const struct medium *m)
     const unsigned char ttl = 1, loop = 1;
     struct in_addr own;
 
-    if (m->own.family != 4)
+    if (m->own.family != MEDIUM_IPV4)
         return 0;
     memcpy(&own, m->own.address, sizeof(own));
     return setsockopt(m->fd, IPPROTO_IP, IP_MULTICAST_IF, &own, sizeof(own)) == 0 &&
@@ -136,7 +158,7 @@ static void udp_close(struct medium *m)
 /* The largest packet that the interface of the own address carries in one frame. */
 static size_t udp_find_mtu(const struct medium *m)
 {
-    const size_t heads = (m->own.family == 4 ? 20 : 40) + 8; /* of IP and UDP */
+    const size_t heads = (m->own.family == MEDIUM_IPV4 ? 20 : 40) + 8; /* of IP and UDP */
     struct ifaddrs *list, *at;
     struct medium_address a;
     struct ifreq query;
@@ -146,7 +168,7 @@ static size_t udp_find_mtu(const struct medium *m)
         return MEDIUM_PACKET_MOST;
     for (at = list; at != NULL; at = at->ifa_next) {
         if (at->ifa_addr == NULL ||
-            at->ifa_addr->sa_family != (m->own.family == 4 ? AF_INET : AF_INET6))
+            at->ifa_addr->sa_family != (m->own.family == MEDIUM_IPV4 ? AF_INET : AF_INET6))
             continue;
         udp_from_system(&a, (const union udp_address *)(const void *)at->ifa_addr);
         if (memcmp(a.address, m->own.address, sizeof(a.address)) != 0)
@@ -160,9 +182,10 @@ static size_t udp_find_mtu(const struct medium *m)
     return mtu;
 }
 
-static int udp_open(struct medium **medium, const char *own, struct error *err)
+static int udp_open(struct medium **medium, const struct medium_host *host, struct error *err)
 {
     struct medium *m = calloc(1, sizeof(*m));
+    const char *own = host->address;
     int rc;
 
     if (m == NULL)
@@ -189,18 +212,19 @@ static size_t udp_mtu(const struct medium *m) { return m->mtu; }
 
 /* ---- groups ---- */
 
-static struct medium_address udp_group(const struct medium *m, uint64_t key)
+static int udp_group(struct medium *m, uint64_t key, struct medium_address *group,
+                     struct error *err)
 {
     const uint64_t hash = hash_bytes(HASH_BASIS, &key, sizeof(key)); /* the key is not in it */
     const uint32_t address = htonl(UDP_GROUPS | ((uint32_t)hash & UDP_GROUPS_MASK));
-    struct medium_address group = {0};
 
-    if (m->own.family != 4)
-        return group;
-    group.family = 4;
-    group.port = (uint16_t)(UDP_PORT_LEAST + (hash >> 32) % (65536 - UDP_PORT_LEAST));
-    memcpy(group.address, &address, sizeof(address));
-    return group;
+    if (m->own.family != MEDIUM_IPV4)
+        return error_set(err, -EAFNOSUPPORT, "there are no groups of this address family");
+    memset(group, 0, sizeof(*group));
+    group->family = MEDIUM_IPV4;
+    group->port = (uint16_t)(UDP_PORT_LEAST + (hash >> 32) % (65536 - UDP_PORT_LEAST));
+    memcpy(group->address, &address, sizeof(address));
+    return 0;
 }
 
 static int udp_join(struct medium *m, const struct medium_address *group, struct error *err)
@@ -212,7 +236,8 @@ static int udp_join(struct medium *m, const struct medium_address *group, struct
 
     memcpy(&join.imr_multiaddr, group->address, 4);
     memcpy(&join.imr_address, m->own.address, 4);
-    if (group->family != 4 || m->own.family != 4 || !IN_MULTICAST(ntohl(join.imr_multiaddr.s_addr)))
+    if (group->family != MEDIUM_IPV4 || m->own.family != MEDIUM_IPV4 ||
+        !IN_MULTICAST(ntohl(join.imr_multiaddr.s_addr)))
         return error_set(err, -EAFNOSUPPORT, "there are no groups of this address family");
     rc = m->group_fd = udp_bind(&at, true);
     /* IP_MULTICAST_ALL: only what this socket has joined, not what any socket of the host has */
@@ -232,48 +257,87 @@ static int udp_join(struct medium *m, const struct medium_address *group, struct
 
 /* ---- packets ---- */
 
-static void udp_send(struct medium *m, const struct medium_address *to, const struct nak_head *head,
-                     const void *payload)
+/* A packet that the kernel refuses is lost, and those behind it are not. */
+static int udp_flush(struct medium *m)
 {
-    union udp_address address;
-    struct iovec part[2] = {{(void *)head, sizeof(*head)}, {(void *)payload, head->bytes}};
-    struct msghdr message = {.msg_name = &address,
-                             .msg_namelen = udp_to_system(&address, to),
-                             .msg_iov = part,
-                             .msg_iovlen = head->bytes > 0 ? 2 : 1};
+    for (unsigned sent = 0; sent < m->queued;) {
+        const int n =
+            sendmmsg(m->fd, m->outs + sent, m->queued - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
 
-    (void)sendmsg(m->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+        sent += n > 0 ? (unsigned)n : 1;
+    }
+    m->queued = 0;
+    return 0;
 }
 
-static int udp_receive_at(int fd, void *packet, size_t room, struct medium_address *from)
+static void udp_send(struct medium *m, const struct medium_address *to, const void *head,
+                     size_t head_bytes, const void *payload, size_t bytes)
 {
-    union udp_address address;
-    socklen_t length = sizeof(address);
-    ssize_t n;
+    struct udp_out *o;
+
+    if (m->queued == UDP_BATCH)
+        (void)udp_flush(m);
+    o = &m->out[m->queued];
+    memcpy(o->head, head, head_bytes);
+    o->part[0] = (struct iovec){o->head, head_bytes};
+    o->part[1] = (struct iovec){(void *)payload, bytes};
+    m->outs[m->queued++].msg_hdr = (struct msghdr){.msg_name = &o->to,
+                                                   .msg_namelen = udp_to_system(&o->to, to),
+                                                   .msg_iov = o->part,
+                                                   .msg_iovlen = bytes > 0 ? 2 : 1};
+}
+
+/* Fills `in` from a socket. Returns how many. */
+static unsigned udp_receive_at(struct medium *m, int fd)
+{
+    int n;
 
     if (fd < 0)
-        return -EAGAIN;
+        return 0;
+    for (unsigned i = 0; i < UDP_BATCH; i++) {
+        m->in[i].part = (struct iovec){m->in[i].packet, sizeof(m->in[i].packet)};
+        m->ins[i].msg_hdr = (struct msghdr){.msg_name = &m->in[i].from,
+                                            .msg_namelen = sizeof(m->in[i].from),
+                                            .msg_iov = &m->in[i].part,
+                                            .msg_iovlen = 1};
+    }
     do /* an error that a packet sent before has caused, as ECONNREFUSED, is reported once */
-        n = recvfrom(fd, packet, room, MSG_DONTWAIT | MSG_TRUNC, &address.any, &length);
+        n = recvmmsg(fd, m->ins, UDP_BATCH, MSG_DONTWAIT, NULL);
     while (n < 0 && errno != EAGAIN && errno != EBADF && errno != ENOMEM);
-    if (n < 0)
-        return -EAGAIN;
-    udp_from_system(from, &address);
-    return (size_t)n > room ? 0 : (int)n; /* longer than any packet: malformed */
+    return n > 0 ? (unsigned)n : 0;
 }
 
-static int udp_receive(struct medium *m, void *packet, size_t room, struct medium_address *from,
+static bool udp_fill(struct medium *m)
+{
+    m->taken = 0;
+    m->of_group = true;
+    m->filled = udp_receive_at(m, m->group_fd);
+    if (m->filled == 0) {
+        m->of_group = false;
+        m->filled = udp_receive_at(m, m->fd);
+    }
+    return m->filled > 0;
+}
+
+static int udp_receive(struct medium *m, const void **packet, struct medium_address *from,
                        bool *by_group)
 {
-    int n = udp_receive_at(m->group_fd, packet, room, from);
+    const struct mmsghdr *in;
 
-    *by_group = n >= 0;
-    return n >= 0 ? n : udp_receive_at(m->fd, packet, room, from);
+    if (m->taken == m->filled && !udp_fill(m))
+        return -EAGAIN;
+    in = &m->ins[m->taken];
+    *packet = m->in[m->taken].packet;
+    udp_from_system(from, &m->in[m->taken++].from);
+    *by_group = m->of_group;
+    return (in->msg_hdr.msg_flags & MSG_TRUNC) != 0 ? 0 /* longer than any packet: malformed */
+                                                    : (int)in->msg_len;
 }
 
 static int udp_fd(const struct medium *m, int which) { return which == 0 ? m->fd : m->group_fd; }
 
 const struct medium_ops medium_udp_ops = {
+    .version = MEDIUM_VERSION,
     .name = "udp",
     .open = udp_open,
     .close = udp_close,
@@ -282,6 +346,7 @@ const struct medium_ops medium_udp_ops = {
     .group = udp_group,
     .join = udp_join,
     .send = udp_send,
+    .flush = udp_flush,
     .receive = udp_receive,
     .fd = udp_fd,
 };

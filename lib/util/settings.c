@@ -311,6 +311,15 @@ void settings_describe(char *text, size_t bytes)
 
 const char *setting_name(enum setting s) { return settings_table[s].name; }
 const char *setting_text(enum setting s) { return settings_values[s].text; }
+
+const char *setting_of_name(const char *name)
+{
+    for (int s = 0; s < SETTINGS; s++)
+        if (strcmp(settings_table[s].name, name) == 0)
+            return setting_text((enum setting)s);
+    return "";
+}
+
 const char *setting_fallback(enum setting s) { return settings_table[s].fallback; }
 const char *setting_help(enum setting s) { return settings_table[s].help; }
 long setting_number(enum setting s) { return settings_values[s].number; }

@@ -68,6 +68,8 @@ const char *setting_help(enum setting s);
 /* of numbers and booleans; of a choice its index in the order that the help gives */
 long setting_number(enum setting s);
 double setting_real(enum setting s);
+/* As setting_text(), for a module, whose own table is never loaded; "" if there is no such setting. */
+const char *setting_of_name(const char *name);
 bool setting_given(enum setting s); /* by the environment */
 /* "NAME=value" of those that are not the default, without the secret; "": there is none. */
 void settings_describe(char *text, size_t bytes);

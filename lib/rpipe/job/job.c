@@ -99,17 +99,6 @@ static int rpipe_job_peer_process(int peer, int *pid, struct error *err)
     return rc;
 }
 
-/* A module has a table of settings of its own, which was never loaded. */
-static const char *rpipe_job_host_setting(const char *name)
-{
-    int s;
-
-    for (s = 0; s < SETTINGS; s++)
-        if (strcmp(setting_name((enum setting)s), name) == 0)
-            return setting_text((enum setting)s);
-    return "";
-}
-
 static void rpipe_job_peer_gone(int rank, enum control_end end, const char *why)
 {
     if (end == PEER_DIED)
@@ -242,7 +231,7 @@ static int rpipe_job_open_layers(int *rank, int *size, struct error *err)
         .debug = setting_number(SET_DEBUG) != 0,
         .send_to_peer = rpipe_job_deliver_to_backend,
         .fd_path = rpipe_job_fd_path,
-        .setting = rpipe_job_host_setting,
+        .setting = setting_of_name,
         .address = "",
         .watch = control_watch,
         .unwatch = control_unwatch,
