@@ -375,6 +375,8 @@ cast_sources = \
 	lib/cast/cast_feature.h \
 	lib/cast/cast_host.c \
 	lib/cast/mcast.c \
+	lib/cast/mcast_carrier.c \
+	lib/cast/mcast_carrier.h \
 	lib/cast/mcast_drive.c \
 	lib/cast/mcast_drive.h \
 	lib/cast/mcast_end.h \
@@ -701,6 +703,7 @@ lib_btl_verbs_la_SOURCES = \
 	lib/btl/verbs/greet.h \
 	lib/btl/verbs/memory.c \
 	lib/btl/verbs/memory.h \
+	lib/btl/verbs/multicast.c \
 	lib/btl/verbs/post.c \
 	lib/btl/verbs/post.h \
 	lib/btl/verbs/state.c \

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* mcast.c: the path to readers of other hosts: its operations, opening and closing; see mcast_end.h. */
+#include "cast/mcast_carrier.h"
 #include "cast/mcast_drive.h"
 #include "cast/mcast_message.h"
 #include "cast/mcast_reader.h"
 #include "cast/mcast_writer.h"
-#include "cast/medium_udp.h"
 
 #include "control/control.h"
 #include "util/clock.h"
 #include "util/failpoint.h"
-#include "util/settings.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -202,26 +201,16 @@ static void mcast_free(struct mcast *p)
         mcast_writer_close(p);
     else
         mcast_reader_close(p);
-    if (p->medium != NULL)
-        p->ops->close(p->medium);
+    mcast_carriers_close(p);
     pthread_mutex_destroy(&p->lock);
     free(p);
 }
 
-static int mcast_choose(struct mcast *p, const struct rcast *c, struct error *err)
+static int mcast_draw_key(struct mcast *p, struct error *err)
 {
-    const struct medium_host host = {control_address(), setting_of_name};
-
-    p->ops = &medium_udp_ops;
-    if (c->backend != NULL && *c->backend != '\0' && strcmp(c->backend, "auto") != 0 &&
-        strcmp(c->backend, p->ops->name) != 0)
-        return error_set(err, -ENOTSUP,
-                         "members are on several hosts, and casts between hosts have no backend "
-                         "\"%.20s\"; \"udp\" is one",
-                         c->backend);
     if (getrandom(&p->key, sizeof(p->key), 0) != (ssize_t)sizeof(p->key))
         return error_set(err, -EIO, "there are no random numbers");
-    return p->ops->open(&p->medium, &host, err);
+    return 0;
 }
 
 static int mcast_open(struct rcast *c, struct cast_path **path, struct error *err)
@@ -239,7 +228,8 @@ static int mcast_open(struct rcast *c, struct cast_path **path, struct error *er
     p->context = c->context;
     p->first = c->first;
     p->slots = c->slots;
-    if ((rc = mcast_set_lose(p, err)) != 0 || (rc = mcast_choose(p, c, err)) != 0 ||
+    if ((rc = mcast_set_lose(p, err)) != 0 || (rc = mcast_draw_key(p, err)) != 0 ||
+        (rc = mcast_carriers_open(p, err)) != 0 ||
         (rc = c->writes ? mcast_writer_open(p, err) : mcast_reader_open(p, err)) != 0 ||
         (rc = mcast_watch_reserve(p)) != 0 || (rc = mcast_register(p, err)) != 0) {
         mcast_unwatch(p);
@@ -248,7 +238,7 @@ static int mcast_open(struct rcast *c, struct cast_path **path, struct error *er
     }
     RPIPE_FAILPOINT("net: rcast_open: before the announcement");
     pthread_mutex_lock(&p->lock);
-    mcast_watch(p, 0);
+    mcast_watch(p, MCAST_DIRECT);
     pthread_mutex_unlock(&p->lock);
     mcast_announce(p);
     RPIPE_FAILPOINT("net: rcast_open: announced");

@@ -8,6 +8,7 @@
  */
 #include "cast/mcast_drive.h"
 
+#include "cast/mcast_carrier.h"
 #include "cast/mcast_reader.h"
 #include "cast/mcast_writer.h"
 
@@ -57,34 +58,33 @@ static bool mcast_draw(struct mcast_lose *l, unsigned percent)
 /* ---- driving ---- */
 
 static void mcast_packet(struct mcast *p, const void *packet, size_t bytes,
-                         const struct medium_address *from, bool by_group, int64_t now)
+                         const struct mcast_arrival *a, int64_t now)
 {
     struct nak_head head;
 
     if (nak_decode(&head, packet, bytes, p->key) != 0)
         return;
     if (p->path.cast->writes)
-        mcast_writer_receive(p, &head, from, now);
+        mcast_writer_receive(p, &head, a, now);
     else
-        mcast_reader_receive(p, &head, (const char *)packet + sizeof(head), from, by_group, now);
+        mcast_reader_receive(p, &head, (const char *)packet + sizeof(head), a, now);
 }
 
 static void mcast_receive_all(struct mcast *p, int64_t now)
 {
-    struct medium_address from;
+    struct mcast_arrival a;
     const void *packet;
-    bool by_group;
     int n;
 
     for (unsigned i = 0; i < MCAST_BATCH; i++) {
-        n = p->ops->receive(p->medium, &packet, &from, &by_group);
+        n = mcast_carriers_receive(p, &packet, &a);
         if (n < 0)
             return;
         if (mcast_draw(&p->lose, p->lose.drop))
             continue;
-        mcast_packet(p, packet, (size_t)n, &from, by_group, now);
+        mcast_packet(p, packet, (size_t)n, &a, now);
         if (mcast_draw(&p->lose, p->lose.repeat))
-            mcast_packet(p, packet, (size_t)n, &from, by_group, now);
+            mcast_packet(p, packet, (size_t)n, &a, now);
     }
 }
 
@@ -98,8 +98,6 @@ static void mcast_advance(struct mcast *p, int64_t now)
     mcast_set_timer(p, now);
     mcast_flush(p);
 }
-
-void mcast_flush(struct mcast *p) { (void)p->ops->flush(p->medium); }
 
 void mcast_drive(struct mcast *p)
 {
@@ -123,19 +121,34 @@ static void mcast_serve(struct mcast *p, int64_t now)
         mcast_set_timer(p, now);
 }
 
-static void mcast_ready(struct mcast *p, int which, void (*ready)(void *))
+static int mcast_watch_fd(const struct mcast *p, enum mcast_watch_kind which)
+{
+    const struct mcast_carrier *c = &p->carrier[which == MCAST_OF_DEVICE];
+
+    return c->medium != NULL ? c->ops->fd(c->medium, which != MCAST_DIRECT) : -1;
+}
+
+static void mcast_ready(struct mcast *p, enum mcast_watch_kind which, void (*ready)(void *))
 {
     int64_t now = clock_now(), delay;
+    int fd;
 
     pthread_mutex_lock(&p->lock);
     mcast_serve(p, now);
     delay = mcast_is_driven(p, now) ? MCAST_DRIVEN_NS / 1000 : 0;
-    (void)control_watch(p->ops->fd(p->medium, which), delay, ready, p);
+    fd = mcast_watch_fd(p, which);
+    if (fd >= 0)
+        (void)control_watch(fd, delay, ready, p);
     pthread_mutex_unlock(&p->lock);
 }
 
-static void mcast_ready_direct(void *arg) { mcast_ready(arg, 0, mcast_ready_direct); }
-static void mcast_ready_group(void *arg) { mcast_ready(arg, 1, mcast_ready_group); }
+static void mcast_ready_direct(void *arg) { mcast_ready(arg, MCAST_DIRECT, mcast_ready_direct); }
+static void mcast_ready_group(void *arg) { mcast_ready(arg, MCAST_OF_GROUP, mcast_ready_group); }
+static void mcast_ready_device(void *arg) { mcast_ready(arg, MCAST_OF_DEVICE, mcast_ready_device); }
+
+static void (*const mcast_ready_of[])(void *) = {mcast_ready_direct, mcast_ready_group,
+                                                 mcast_ready_device};
+#define MCAST_WATCHES (sizeof(mcast_ready_of) / sizeof(mcast_ready_of[0]))
 
 static void mcast_timer(void *arg)
 {
@@ -147,27 +160,27 @@ static void mcast_timer(void *arg)
     pthread_mutex_unlock(&p->lock);
 }
 
-void mcast_watch(struct mcast *p, int which)
+void mcast_watch(struct mcast *p, enum mcast_watch_kind which)
 {
-    if (p->ops->fd(p->medium, which) < 0)
-        return;
-    (void)control_watch(p->ops->fd(p->medium, which), 0,
-                        which == 0 ? mcast_ready_direct : mcast_ready_group, p);
+    const int fd = mcast_watch_fd(p, which);
+
+    if (fd >= 0)
+        (void)control_watch(fd, 0, mcast_ready_of[which], p);
 }
 
 int mcast_watch_reserve(struct mcast *p)
 {
-    int rc = control_watch_reserve(mcast_ready_direct, p);
+    int rc = control_watch_reserve(mcast_timer, p);
 
-    if (rc == 0)
-        rc = control_watch_reserve(mcast_ready_group, p);
-    return rc == 0 ? control_watch_reserve(mcast_timer, p) : rc;
+    for (size_t i = 0; rc == 0 && i < MCAST_WATCHES; i++)
+        rc = control_watch_reserve(mcast_ready_of[i], p);
+    return rc;
 }
 
 void mcast_unwatch(struct mcast *p)
 {
-    control_unwatch(mcast_ready_direct, p);
-    control_unwatch(mcast_ready_group, p);
+    for (size_t i = 0; i < MCAST_WATCHES; i++)
+        control_unwatch(mcast_ready_of[i], p);
     control_unwatch(mcast_timer, p);
 }
 
@@ -178,6 +191,7 @@ void mcast_set_timer(struct mcast *p, int64_t now)
                   : p->attached        ? nak_receiver_due(&p->receiver)
                                        : NAK_NEVER;
 
+    due = mcast_carriers_due(p) < due ? mcast_carriers_due(p) : due;
     if (due == NAK_NEVER)
         return;
     due = (due > now ? due : now) + MCAST_DRIVEN_NS;

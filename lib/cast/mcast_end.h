@@ -7,7 +7,8 @@
  *   mcast_writer.c   messages cut into packets, what readers report
  *   mcast_reader.c   packets stored into messages
  *   mcast_message.c  how the ends find each other: messages of the control network
- *   medium_udp.c     what carries packets (btl/medium.h)
+ *   mcast_carrier.c  which media carry packets
+ *   medium_udp.c     one (btl/medium.h); the other is of the backend verbs
  *   nak/             the protocol: pure code
  *
  * Locks: mcast_lock protects the list of ends and their names; `lock` of an end everything else in it. An end is in the list from the end of
@@ -56,15 +57,30 @@ struct mcast_name {
     uint64_t opened;
 };
 
+enum mcast_carrier_kind { MCAST_UDP, MCAST_DEVICE, MCAST_CARRIERS };
+
+/* What carries packets (mcast_carrier.c); the second one packets to the group alone. `medium` NULL: there is none. */
+struct mcast_carrier {
+    const struct medium_ops *ops;
+    struct medium *medium;
+    struct medium_address root, group; /* where the writer sends from, and to */
+};
+
+/* How a packet has come. */
+struct mcast_arrival {
+    struct medium_address from;
+    enum mcast_carrier_kind carrier;
+    uint8_t by; /* NAK_BY_...; 0: it was sent to this end */
+};
+
 struct mcast {
     struct cast_path path;
     pthread_mutex_t lock;
     struct link link; /* in the list of ends */
     uint64_t context, ranks, number;
-    const struct medium_ops *ops;
-    struct medium *medium;
+    struct mcast_carrier carrier[MCAST_CARRIERS];
+    bool device_named; /* by a setting, or the configuration */
     uint64_t key;
-    struct medium_address root, group;
     int64_t driven_at; /* when a call has received packets last */
     int64_t timer_at;  /* when the service thread is called; 0: it is not */
     struct mcast_lose lose;
@@ -79,6 +95,8 @@ struct mcast {
     uint64_t cut, published;
     uint32_t index; /* next packet of message `cut` */
     bool ending, end_sent;
+    unsigned probes; /* questions over the device since a reader has joined */
+    int64_t probe_at, probe_delay;
 
     /* reader */
     struct nak_receiver receiver;

@@ -9,6 +9,7 @@
 #include "cast/cast_feature.h"
 #include "cast/mcast_message.h"
 
+#include "cast/mcast_carrier.h"
 #include "cast/mcast_drive.h"
 #include "cast/mcast_reader.h"
 #include "cast/mcast_writer.h"
@@ -45,8 +46,9 @@ struct mcast_message {
     uint32_t member;          /* number of the reader in the protocol */
     struct medium_address at; /* of the sender */
     struct medium_address group;
+    struct medium_address device_at, device_group; /* the same of an RDMA device; family 0: none */
 };
-static_assert(sizeof(struct mcast_message) == 120 && offsetof(struct mcast_message, key) == 56 &&
+static_assert(sizeof(struct mcast_message) == 168 && offsetof(struct mcast_message, key) == 56 &&
                   offsetof(struct mcast_message, at) == 72,
               "on the wire");
 
@@ -138,7 +140,7 @@ static struct mcast_message mcast_message_of(const struct mcast *p, enum mcast_k
                               .slots = p->slots,
                               .versions = {NAK_VERSION, NAK_VERSION}};
 
-    m.at = p->ops->address(p->medium);
+    m.at = p->carrier[MCAST_UDP].ops->address(p->carrier[MCAST_UDP].medium);
     return m;
 }
 
@@ -159,7 +161,9 @@ static void mcast_post_offer(const struct mcast *p, uint32_t reader, bool answer
     m.key = p->key;
     m.payload = p->payload;
     m.member = reader;
-    m.group = p->group;
+    m.group = p->carrier[MCAST_UDP].group;
+    m.device_at = p->carrier[MCAST_DEVICE].root;
+    m.device_group = p->carrier[MCAST_DEVICE].group;
     mcast_post_to(p->path.cast->member[p->reader[reader].member].rank, &m);
 }
 
@@ -197,7 +201,7 @@ static const char *mcast_differs(const struct mcast *p, const struct mcast_messa
 {
     if (m->versions.oldest > NAK_VERSION || m->versions.newest < NAK_VERSION)
         return "it has no version of packets that this library has";
-    if (m->at.family != p->ops->address(p->medium).family)
+    if (m->at.family != p->carrier[MCAST_UDP].ops->address(p->carrier[MCAST_UDP].medium).family)
         return "its address is of another family, IPv4 or IPv6; see RPIPE_INTERFACE";
     if (m->heap_bytes != p->path.cast->heap_bytes || m->slots != p->slots || m->first != p->first)
         return "it has other heap_bytes, slots, or RPIPE_FIRST; all members must agree";
@@ -232,7 +236,11 @@ static void mcast_to_writer(struct mcast *p, int from, const struct mcast_messag
 static void mcast_to_reader(struct mcast *p, int from, const struct mcast_message *m)
 {
     const struct rcast *c = p->path.cast;
-    const struct mcast_offer offer = {m->key, m->at, m->group, m->payload, m->member};
+    const struct mcast_offer offer = {.key = m->key,
+                                      .root = {m->at, m->device_at},
+                                      .group = {m->group, m->device_group},
+                                      .payload = m->payload,
+                                      .member = m->member};
 
     if (from != c->member[c->writer].rank)
         return;
@@ -245,7 +253,8 @@ static void mcast_to_reader(struct mcast *p, int from, const struct mcast_messag
             p->failure = "its packets have a size that is not possible";
         if (p->failure == NULL && !p->attached) {
             mcast_reader_attach(p, &offer);
-            mcast_watch(p, 1);
+            mcast_watch(p, MCAST_OF_GROUP);
+            mcast_watch(p, MCAST_OF_DEVICE);
         }
         if (mcast_wants_answer(from, m))
             mcast_post_join(p, false);

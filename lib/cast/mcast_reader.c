@@ -7,8 +7,9 @@
  */
 #include "cast/mcast_reader.h"
 
+#include "cast/mcast_carrier.h"
+
 #include "control/control.h"
-#include "util/log.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +21,8 @@ static void reader_send(void *arg, int to, const struct nak_head *head, const vo
     struct mcast *p = arg;
 
     (void)to;
-    p->ops->send(p->medium, &p->root, head, sizeof(*head), payload, head->bytes);
+    p->carrier[MCAST_UDP].ops->send(p->carrier[MCAST_UDP].medium, &p->carrier[MCAST_UDP].root, head,
+                                    sizeof(*head), payload, head->bytes);
 }
 
 /* ---- packets ---- */
@@ -61,7 +63,7 @@ static int reader_store(struct mcast *p, const struct nak_head *head, const void
 }
 
 static void reader_data(struct mcast *p, const struct nak_head *head, const void *payload,
-                        bool by_group, int64_t now)
+                        uint8_t by, int64_t now)
 {
     int rc = nak_receiver_check(&p->receiver, head);
 
@@ -70,20 +72,21 @@ static void reader_data(struct mcast *p, const struct nak_head *head, const void
     if (rc == 0)
         rc = reader_store(p, head, payload);
     if (rc == 0)
-        rc = nak_receiver_stored(&p->receiver, head, by_group, now);
+        rc = nak_receiver_stored(&p->receiver, head, by, now);
     if (rc != 0)
         p->failure = "it sends packets that do not fit the messages before them, or the heap";
 }
 
 void mcast_reader_receive(struct mcast *p, const struct nak_head *head, const void *payload,
-                          const struct medium_address *from, bool by_group, int64_t now)
+                          const struct mcast_arrival *a, int64_t now)
 {
-    if (!p->attached || p->failure != NULL || memcmp(from, &p->root, sizeof(*from)) != 0)
+    if (!p->attached || p->failure != NULL ||
+        memcmp(&a->from, &p->carrier[a->carrier].root, sizeof(a->from)) != 0)
         return;
     if (head->kind == NAK_DATA)
-        reader_data(p, head, payload, by_group, now);
+        reader_data(p, head, payload, a->by, now);
     else if (head->kind == NAK_ASK)
-        nak_receiver_asked(&p->receiver, head, by_group, now);
+        nak_receiver_asked(&p->receiver, head, a->by, now);
 }
 
 /* ---- opening, closing ---- */
@@ -116,18 +119,17 @@ void mcast_reader_close(struct mcast *p)
 void mcast_reader_attach(struct mcast *p, const struct mcast_offer *offer)
 {
     const struct nak_out out = {reader_send, p};
-    struct error err = {""};
 
     if (p->attached)
         return;
     p->attached = true;
-    p->root = offer->root;
+    for (int i = 0; i < MCAST_CARRIERS; i++) {
+        p->carrier[i].root = offer->root[i];
+        p->carrier[i].group = offer->group[i];
+    }
     p->key = offer->key;
     nak_receiver_open(&p->receiver, &out, p->key, p->first, p->first, offer->member,
                       offer->payload);
     p->freed_reported = p->first;
-    if (offer->group.family == 0)
-        return;
-    if (p->ops->join(p->medium, &offer->group, &err) != 0)
-        log_warn("rcast: packets are sent to this rank alone, not by multicast: %s", err.text);
+    mcast_carriers_join(p);
 }

@@ -7,7 +7,7 @@
 
 struct mcast_offer { /* what a reader learns of the writer */
     uint64_t key;
-    struct medium_address root, group;
+    struct medium_address root[MCAST_CARRIERS], group[MCAST_CARRIERS];
     uint32_t payload, member;
 };
 
@@ -15,6 +15,6 @@ int mcast_reader_open(struct mcast *p, struct error *err);
 void mcast_reader_close(struct mcast *p);
 void mcast_reader_attach(struct mcast *p, const struct mcast_offer *offer);
 void mcast_reader_receive(struct mcast *p, const struct nak_head *head, const void *payload,
-                          const struct medium_address *from, bool by_group, int64_t now);
+                          const struct mcast_arrival *a, int64_t now);
 
 #endif

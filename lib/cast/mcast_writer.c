@@ -7,6 +7,8 @@
  */
 #include "cast/mcast_writer.h"
 
+#include "cast/mcast_carrier.h"
+
 #include "control/control.h"
 #include "util/clock.h"
 
@@ -19,10 +21,12 @@
 static void writer_send(void *arg, int to, const struct nak_head *head, const void *payload)
 {
     struct mcast *p = arg;
-    const struct medium_address *at = to == NAK_GROUP ? &p->group : &p->reader[to].address;
+    const bool device = to == NAK_PROBE || (to == NAK_GROUP && p->sender.by == NAK_BY_DEVICE);
+    const struct mcast_carrier *by = &p->carrier[device ? MCAST_DEVICE : MCAST_UDP];
+    const struct medium_address *at = to < 0 ? &by->group : &p->reader[to].address;
 
     if (at->family != MEDIUM_NONE)
-        p->ops->send(p->medium, at, head, sizeof(*head), payload, head->bytes);
+        by->ops->send(by->medium, at, head, sizeof(*head), payload, head->bytes);
 }
 
 /* The next packet of message `cut`. */
@@ -74,6 +78,7 @@ void mcast_writer_advance(struct mcast *p, int64_t now)
     }
     mcast_writer_send(p, now);
     nak_sender_tick(&p->sender, now);
+    mcast_carriers_tick(p, now);
 }
 
 /* ---- receiving ---- */
@@ -84,12 +89,13 @@ static bool writer_address_is(const struct medium_address *a, const struct mediu
 }
 
 void mcast_writer_receive(struct mcast *p, const struct nak_head *head,
-                          const struct medium_address *from, int64_t now)
+                          const struct mcast_arrival *a, int64_t now)
 {
     struct mcast_reader *r = head->member < p->readers ? &p->reader[head->member] : NULL;
 
     if (head->kind != NAK_REPORT || r == NULL || !r->joined ||
-        p->sender.member[head->member].gone || !writer_address_is(&r->address, from))
+        p->sender.member[head->member].gone || a->carrier != MCAST_UDP ||
+        !writer_address_is(&r->address, &a->from))
         return;
     if (nak_sender_receive(&p->sender, head, now) == -EPROTO)
         r->violation = "it reports packets that were not sent";
@@ -109,6 +115,7 @@ void mcast_writer_joined(struct mcast *p, uint32_t reader, const struct medium_a
     r->address = *at;
     r->violation = violation;
     nak_sender_ask_soon(&p->sender, now);
+    mcast_carriers_measure(p, now);
     mcast_writer_advance(p, now);
 }
 
@@ -118,7 +125,6 @@ int mcast_writer_open(struct mcast *p, struct error *err)
 {
     const struct rcast *c = p->path.cast;
     const struct nak_out out = {writer_send, p};
-    struct error none; /* no groups here: packets are sent to each reader */
 
     p->reader = calloc((size_t)c->n, sizeof(*p->reader));
     p->queue = calloc(p->slots, sizeof(*p->queue));
@@ -131,12 +137,10 @@ int mcast_writer_open(struct mcast *p, struct error *err)
         return error_set(err, -ENOTSUP, "%u readers are on other hosts; at most %d are possible",
                          p->readers, UINT16_MAX);
     p->cut = p->published = p->first;
-    p->payload = (uint32_t)nak_payload(p->ops->mtu(p->medium));
-    p->root = p->ops->address(p->medium);
-    (void)p->ops->group(p->medium, p->key, &p->group, &none);
+    p->payload = (uint32_t)nak_payload(mcast_carriers_mtu(p));
     if (p->payload == 0)
         return error_set(err, -ENOTSUP, "packets of %zu bytes are too small",
-                         p->ops->mtu(p->medium));
+                         mcast_carriers_mtu(p));
     if (nak_sender_open(&p->sender, &out, p->key, p->first, p->first, p->readers) != 0)
         return error_set(err, -ENOMEM, "no memory for packets to %u readers", p->readers);
     for (uint32_t i = 0; i < p->readers; i++)

@@ -13,7 +13,7 @@ int mcast_writer_peer(const struct mcast *p, const struct mcast_reader *r);
 void mcast_writer_joined(struct mcast *p, uint32_t reader, const struct medium_address *at,
                          const char *violation);
 void mcast_writer_receive(struct mcast *p, const struct nak_head *head,
-                          const struct medium_address *from, int64_t now);
+                          const struct mcast_arrival *a, int64_t now);
 /* Notes readers that are dead, sends what may be sent, and asks. */
 void mcast_writer_advance(struct mcast *p, int64_t now);
 /* Sends packets of what is published, as the window admits. */

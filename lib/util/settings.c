@@ -92,6 +92,9 @@ static const struct entry {
     [SET_VERBS_GID] =
         {"RPIPE_VERBS_GID", "-1", NUMBER, NULL, -1, 65535,
          "backend verbs: entry of the port's GID table whose address is used; -1: any"},
+    [SET_CAST_BACKEND] = {"RPIPE_CAST_BACKEND", "auto", CHOICE, "auto|udp|verbs", 0, 0,
+                          "what carries packets of casts to several hosts, overriding their "
+                          "configuration"},
     [SET_CAST_LOSE] = {"RPIPE_CAST_LOSE", "", TEXT, NULL, 0, 0,
                        "for tests: packets of casts that are dropped where they arrive, as "
                        "seed:percent, and repeated: seed:percent:percent"},

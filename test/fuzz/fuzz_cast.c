@@ -119,14 +119,15 @@ static bool to_member(struct pair *p, const struct nak_head *h)
     int rc;
 
     if (h->kind == NAK_ASK) {
-        nak_receiver_asked(&p->r, h, true, p->now);
+        nak_receiver_asked(&p->r, h, NAK_BY_GROUP, p->now);
         return true;
     }
     rc = nak_receiver_check(&p->r, h);
     if (rc == 0) {
         REQUIRE(h->number - p->r.got < NAK_WINDOW);
         REQUIRE((uint64_t)h->serial * PAYLOAD + h->bytes <= h->word || h->flags == NAK_END);
-        rc = nak_receiver_stored(&p->r, h, (h->number & 1) != 0, p->now);
+        rc = nak_receiver_stored(&p->r, h, (h->number & 1) != 0 ? NAK_BY_GROUP : NAK_BY_DEVICE,
+                                 p->now);
     }
     REQUIRE(rc == 0 || rc == -EALREADY || rc == -EPROTO);
     REQUIRE(rc != -EPROTO || !p->honest);

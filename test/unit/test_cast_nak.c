@@ -32,8 +32,8 @@ static uint64_t seed = 1;
 
 struct flight {
     int64_t at;
-    int to; /* a member, or NAK_ROOT */
-    bool by_group;
+    int to;     /* a member, or NAK_ROOT */
+    uint8_t by; /* NAK_BY_..., or 0: it was not sent to the group */
     uint32_t bytes;
     _Alignas(8) unsigned char packet[sizeof(struct nak_head) + PAYLOAD];
 };
@@ -84,10 +84,10 @@ static struct flight net_pop(struct net *net)
 }
 
 /* One packet to one destination: lost, late, repeated. */
-static void net_send(struct net *net, int to, bool by_group, const struct nak_head *head,
+static void net_send(struct net *net, int to, uint8_t by, const struct nak_head *head,
                      const void *payload)
 {
-    struct flight f = {.to = to, .by_group = by_group};
+    struct flight f = {.to = to, .by = by};
     int copies = net_draw(net, net->repeat) ? 2 : 1;
 
     f.bytes = (uint32_t)sizeof(*head) + head->bytes;
@@ -125,6 +125,7 @@ struct cast {
     uint64_t first, next, messages; /* numbers of messages: next to be written, how many */
     uint32_t index;                 /* next packet of message `next` */
     bool ended;
+    bool device; /* there is one, which is measured until all receive by it */
     _Alignas(16) unsigned char memory[SLOTS][MESSAGE_MOST];
 };
 
@@ -141,9 +142,11 @@ static void from_root(void *arg, int to, const struct nak_head *head, const void
 
     for (int i = 0; i < c->members; i++)
         if (to == i)
-            net_send(&c->net, i, false, head, payload);
+            net_send(&c->net, i, 0, head, payload);
+        else if (to == NAK_PROBE || (to == NAK_GROUP && c->s.by == NAK_BY_DEVICE))
+            net_send(&c->net, i, NAK_BY_DEVICE, head, payload);
         else if (to == NAK_GROUP && c->net.group_passes)
-            net_send(&c->net, i, true, head, payload);
+            net_send(&c->net, i, NAK_BY_GROUP, head, payload);
 }
 
 static void from_member(void *arg, int to, const struct nak_head *head, const void *payload)
@@ -151,7 +154,7 @@ static void from_member(void *arg, int to, const struct nak_head *head, const vo
     struct member *m = arg;
 
     assert_int_equal(to, NAK_ROOT);
-    net_send(&m->cast->net, NAK_ROOT, false, head, payload);
+    net_send(&m->cast->net, NAK_ROOT, 0, head, payload);
 }
 
 static void cast_open(struct cast *c, int members, uint64_t first_packet, uint64_t messages)
@@ -188,6 +191,16 @@ static void cast_close(struct cast *c)
 }
 
 /* ---- the root ---- */
+
+static void root_measure(struct cast *c)
+{
+    if (nak_sender_all_by(&c->s, NAK_BY_DEVICE)) {
+        nak_sender_use(&c->s, NAK_BY_DEVICE);
+        c->net.group_passes = false;
+    } else if (net_draw(&c->net, 5)) {
+        nak_sender_probe(&c->s, c->net.now);
+    }
+}
 
 static uint64_t root_floor(const struct cast *c)
 {
@@ -230,17 +243,19 @@ static void root_write(struct cast *c)
         }
     }
     nak_sender_wait(&c->s, waits, c->net.now);
+    if (c->device && c->s.by != NAK_BY_DEVICE)
+        root_measure(c);
 }
 
 /* ---- a member ---- */
 
 static void member_receive(struct member *m, const struct nak_head *h, const unsigned char *payload,
-                           bool by_group)
+                           uint8_t by)
 {
     const int64_t now = m->cast->net.now;
 
     if (h->kind == NAK_ASK) {
-        nak_receiver_asked(&m->r, h, by_group, now);
+        nak_receiver_asked(&m->r, h, by, now);
         return;
     }
     assert_int_equal(h->kind, NAK_DATA);
@@ -251,7 +266,7 @@ static void member_receive(struct member *m, const struct nak_head *h, const uns
     assert_int_equal(rc, 0);
     assert_true(h->flags == NAK_END || h->message - m->r.freed < SLOTS); /* its memory is free */
     memcpy(m->memory[h->message % SLOTS] + h->serial * PAYLOAD, payload, h->bytes);
-    assert_int_equal(nak_receiver_stored(&m->r, h, by_group, now), 0);
+    assert_int_equal(nak_receiver_stored(&m->r, h, by, now), 0);
 }
 
 /* Its program reads what is there, or not now. */
@@ -304,7 +319,7 @@ static void deliver(struct cast *c, const struct flight *f)
         if (!c->s.member[h.member].gone)
             assert_int_not_equal(nak_sender_receive(&c->s, &h, c->net.now), -EPROTO);
     } else if (!c->member[f->to].dead && !c->member[f->to].left) {
-        member_receive(&c->member[f->to], &h, f->packet + sizeof(h), f->by_group);
+        member_receive(&c->member[f->to], &h, f->packet + sizeof(h), f->by);
     }
 }
 
@@ -459,6 +474,24 @@ static void test_programs_that_read_late(void **state)
     }
 }
 
+/*
+ * A carrier that all members report carries packets to the group from then on, and by the other one nothing arrives any more.
+ */
+static void test_a_second_carrier(void **state)
+{
+    (void)state;
+    for (size_t l = 0; l < sizeof(losses) / sizeof(*losses); l++) {
+        struct cast *c = cast_make(4, losses[l], 5, 20, 0, 4000);
+
+        c->device = true;
+        cast_run(c);
+        report(c, "two carriers");
+        assert_int_equal(c->s.by, NAK_BY_DEVICE);
+        assert_false(c->net.group_passes);
+        cast_close(c);
+    }
+}
+
 /* All packets have arrived, and the report of what was freed since is lost: a root that waits for memory asks. */
 static void test_a_root_that_waits_asks(void **state)
 {
@@ -477,7 +510,8 @@ static void test_a_root_that_waits_asks(void **state)
         nak_sender_tick(&c->s, c->net.now);
     }
     assert_int_equal(c->s.asks, 3);
-    nak_receiver_asked(r, &(struct nak_head){.number = c->s.next, .serial = 3}, true, c->net.now);
+    nak_receiver_asked(r, &(struct nak_head){.number = c->s.next, .serial = 3}, NAK_BY_GROUP,
+                       c->net.now);
     while (c->net.count > 0) {
         const struct flight f = net_pop(&c->net);
 
@@ -632,6 +666,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_root_that_waits_asks),
         cmocka_unit_test(test_a_wait_ends),
         cmocka_unit_test(test_without_a_group),
+        cmocka_unit_test(test_a_second_carrier),
         cmocka_unit_test(test_numbers_wrap_around),
         cmocka_unit_test(test_the_dead_do_not_count),
         cmocka_unit_test(test_a_hundred_thousand),

@@ -8,6 +8,7 @@
  *   greet.c        the first messages of a connection
  *   post.c         the data path
  *   memory.c       registration of memory
+ *   multicast.c    datagrams to groups, for casts (btl/medium.h): objects of its own
  *   device.c       finds the device and its limits
  *   state.c        the state of a connection, and its queue pair
  *

@@ -11,9 +11,10 @@
 
 #define NAK_GROUP (-1)
 #define NAK_ROOT (-2)
+#define NAK_PROBE (-3) /* to the group, by the carrier that is measured */
 
 struct nak_out {
-    /* Sends a packet, complete but for `payload` (head->bytes), to NAK_GROUP, NAK_ROOT, or this member. */
+    /* Sends a packet, complete but for `payload` (head->bytes), to NAK_GROUP, NAK_ROOT, NAK_PROBE, or this member. */
     void (*send)(void *arg, int to, const struct nak_head *head, const void *payload);
     void *arg;
 };

@@ -38,7 +38,7 @@ static void receiver_report(struct nak_receiver *r, uint32_t serial)
 {
     struct nak_head h = {.version = NAK_VERSION, .kind = NAK_REPORT, .key = r->key};
 
-    h.flags = r->by_group ? NAK_BY_GROUP : 0;
+    h.flags = r->by;
     h.number = r->got;
     h.member = r->member;
     h.serial = serial;
@@ -141,7 +141,7 @@ static int receiver_advance(struct nak_receiver *r)
     return 0;
 }
 
-int nak_receiver_stored(struct nak_receiver *r, const struct nak_head *head, bool by_group,
+int nak_receiver_stored(struct nak_receiver *r, const struct nak_head *head, uint8_t by,
                         int64_t now)
 {
     const uint64_t ahead = head->number - r->got;
@@ -153,7 +153,7 @@ int nak_receiver_stored(struct nak_receiver *r, const struct nak_head *head, boo
                           .index = head->serial,
                           .last = ((uint64_t)head->serial + 1) * r->payload >= head->word,
                           .end = head->flags == NAK_END};
-    r->by_group |= by_group;
+    r->by |= by;
     if (!missed)
         r->top = head->number + 1;
     r->have |= UINT64_C(1) << ahead;
@@ -169,12 +169,12 @@ int nak_receiver_stored(struct nak_receiver *r, const struct nak_head *head, boo
     return 0;
 }
 
-void nak_receiver_asked(struct nak_receiver *r, const struct nak_head *head, bool by_group,
+void nak_receiver_asked(struct nak_receiver *r, const struct nak_head *head, uint8_t by,
                         int64_t now)
 {
     const uint64_t ahead = head->number - r->got;
 
-    r->by_group |= by_group;
+    r->by |= by;
     if (ahead <= NAK_WINDOW && ahead > r->top - r->got) {
         r->top = head->number;
         r->nak_sent_at = now; /* the answer is a NAK as well */

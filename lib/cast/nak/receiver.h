@@ -36,7 +36,7 @@ struct nak_receiver {
     bool ended;           /* no message from `complete` on will come */
     uint64_t freed;       /* all messages below have been freed */
     uint64_t reported;    /* `got`, or so, when the last REPORT was sent */
-    bool by_group;
+    uint8_t by;           /* NAK_BY_...: how packets to the group have arrived */
     int64_t nak_at, delay, nak_sent_at;
     int64_t repair; /* time from a NAK to a packet, the least of late; 0: not measured */
     uint64_t random;
@@ -53,11 +53,11 @@ void nak_receiver_open(struct nak_receiver *r, const struct nak_out *out, uint64
  * -EALREADY: it is here, or below or beyond the window; -EPROTO: no root that follows the protocol sends it.
  */
 int nak_receiver_check(struct nak_receiver *r, const struct nak_head *head);
-/* Its payload has been stored. 0; -EPROTO: the packets of a message do not follow each other. */
-int nak_receiver_stored(struct nak_receiver *r, const struct nak_head *head, bool by_group,
+/* Its payload has been stored; `by`: NAK_BY_..., or 0: it was sent to this member. 0; -EPROTO: the packets of a message do not follow each other. */
+int nak_receiver_stored(struct nak_receiver *r, const struct nak_head *head, uint8_t by,
                         int64_t now);
 /* An ASK that nak_decode has accepted. */
-void nak_receiver_asked(struct nak_receiver *r, const struct nak_head *head, bool by_group,
+void nak_receiver_asked(struct nak_receiver *r, const struct nak_head *head, uint8_t by,
                         int64_t now);
 /* The program has freed all messages below `freed`; with `report` that is reported now. */
 void nak_receiver_freed(struct nak_receiver *r, uint64_t freed, bool report);

@@ -15,6 +15,7 @@ int nak_sender_open(struct nak_sender *s, const struct nak_out *out, uint64_t ke
                              .low = first_packet,
                              .message = first_message,
                              .members = members,
+                             .by = NAK_BY_GROUP,
                              .ask_at = NAK_NEVER,
                              .ask_delay = NAK_ASK_LEAST};
     s->packet = calloc(NAK_WINDOW, sizeof(*s->packet));
@@ -85,7 +86,7 @@ static void sender_cast(struct nak_sender *s, const struct nak_head *head, const
     for (uint32_t i = 0; i < s->members; i++) {
         if (s->member[i].gone)
             continue;
-        if (s->member[i].by_group)
+        if ((s->member[i].by & s->by) != 0)
             group = true;
         else
             s->out.send(s->out.arg, (int)i, head, payload);
@@ -157,8 +158,7 @@ int nak_sender_receive(struct nak_sender *s, const struct nak_head *head, int64_
         return -EPROTO;
     }
     sender_measure(s, head, now);
-    if ((head->flags & NAK_BY_GROUP) != 0)
-        m->by_group = true;
+    m->by |= head->flags;
     progress = head->message != m->freed && head->message - m->freed < UINT64_MAX / 2;
     if (progress) /* the caller compares it with what it has sent */
         m->freed = head->message;
@@ -223,24 +223,51 @@ static int sender_behind(const struct nak_sender *s)
     return behind;
 }
 
-void nak_sender_tick(struct nak_sender *s, int64_t now)
+static struct nak_head sender_question(struct nak_sender *s, int64_t now)
 {
     struct nak_head ask = {.version = NAK_VERSION, .kind = NAK_ASK, .key = s->key};
-    int to;
 
-    if (now < s->ask_at)
-        return;
     if (++s->serial == 0)
         s->serial = 1;
     ask.serial = s->serial;
     ask.number = s->next;
     ask.crc = nak_crc(&ask, NULL);
     s->asked_at = now;
+    return ask;
+}
+
+void nak_sender_probe(struct nak_sender *s, int64_t now)
+{
+    const struct nak_head ask = sender_question(s, now);
+
+    s->out.send(s->out.arg, NAK_PROBE, &ask, NULL);
+}
+
+bool nak_sender_all_by(const struct nak_sender *s, uint8_t by)
+{
+    bool one = false;
+
+    for (uint32_t i = 0; i < s->members; i++) {
+        if (!s->member[i].gone && (s->member[i].by & by) == 0)
+            return false;
+        one = one || !s->member[i].gone;
+    }
+    return one;
+}
+
+void nak_sender_tick(struct nak_sender *s, int64_t now)
+{
+    struct nak_head ask;
+    int to;
+
+    if (now < s->ask_at)
+        return;
+    ask = sender_question(s, now);
     s->ask_delay = 2 * s->ask_delay < NAK_DELAY_MOST ? 2 * s->ask_delay : NAK_DELAY_MOST;
     s->ask_at = now + s->ask_delay;
     s->asks++;
     to = sender_behind(s);
-    if (to == NAK_GROUP || !s->member[to].by_group)
+    if (to == NAK_GROUP || (s->member[to].by & s->by) == 0)
         sender_cast(s, &ask, NULL, true);
     else
         s->out.send(s->out.arg, to, &ask, NULL);

@@ -27,7 +27,8 @@ struct nak_member {
     uint64_t got;   /* it has every packet below */
     uint64_t freed; /* and has freed every message below */
     bool gone;
-    bool by_group; /* packets to the group arrive there; until then it gets each packet directly */
+    uint8_t
+        by; /* NAK_BY_...: packets to the group arrive there; until then it gets each packet directly */
 };
 
 struct nak_sender {
@@ -38,6 +39,7 @@ struct nak_sender {
     struct nak_retained *packet; /* NAK_WINDOW */
     struct nak_member *member;
     uint32_t members;
+    uint8_t by; /* what carries packets to the group: NAK_BY_GROUP, NAK_BY_DEVICE */
     bool waits; /* a call waits for a member to free messages, and not all are freed */
     uint32_t serial;
     int64_t ask_at, ask_delay, asked_at;
@@ -69,6 +71,12 @@ void nak_sender_gone(struct nak_sender *s, uint32_t member, int64_t now);
 void nak_sender_wait(struct nak_sender *s, bool waits, int64_t now);
 /* The address of a member has become known: a question is due, if anything is outstanding. */
 void nak_sender_ask_soon(struct nak_sender *s, int64_t now);
+/* A question to the group by the carrier that is measured. */
+void nak_sender_probe(struct nak_sender *s, int64_t now);
+/* All that are not gone have reported that packets to the group arrive by this carrier, and one has. */
+bool nak_sender_all_by(const struct nak_sender *s, uint8_t by);
+/* From now on packets to the group go by it. */
+static inline void nak_sender_use(struct nak_sender *s, uint8_t by) { s->by = by; }
 /* When nak_sender_tick is due. */
 static inline int64_t nak_sender_due(const struct nak_sender *s) { return s->ask_at; }
 void nak_sender_tick(struct nak_sender *s, int64_t now);

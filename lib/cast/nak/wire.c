@@ -45,7 +45,7 @@ static bool wire_members_fit(const struct nak_head *h)
         return h->flags == 0 && h->member == 0 && h->bytes == 0 && h->word == 0 &&
                h->message == 0 && h->offset == 0 && h->serial != 0;
     case NAK_REPORT:
-        return (h->flags & ~NAK_BY_GROUP) == 0 && h->bytes == 0 && h->offset == 0;
+        return (h->flags & ~(NAK_BY_GROUP | NAK_BY_DEVICE)) == 0 && h->bytes == 0 && h->offset == 0;
     default:
         return false;
     }

@@ -19,8 +19,9 @@
 enum nak_kind { NAK_DATA = 1, NAK_ASK = 2, NAK_REPORT = 3 };
 
 /* nak_head.flags */
-#define NAK_END 1u      /* DATA: no message from `message` on will come; the last packet */
-#define NAK_BY_GROUP 2u /* REPORT: packets that are sent to the group arrive at this member */
+#define NAK_END 1u       /* DATA: no message from `message` on will come; the last packet */
+#define NAK_BY_GROUP 2u  /* REPORT: packets that are sent to the group arrive at this member, */
+#define NAK_BY_DEVICE 4u /* and those that are sent to the group of an RDMA device */
 
 struct nak_head {
     uint32_t crc; /* CRC-32C of all that follows, its last word extended by zeros */
