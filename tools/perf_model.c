@@ -6,11 +6,12 @@
  * On a host by a board: a line one way (L), each further line (m), a byte that another processor has written, copied (Bc) and folded
  * (Bf), memory of the other process that is read by a system call (f, and a byte of it, Bx), a yield where both processes are on one processor (sigma), an operation of a graph (step). Between hosts by pipes: what a
  * message costs its sender (o), the time between two of a stream (g), a byte of a stream of long ones (G), and the rest of the time
- * one way (Ln). Each is the median of the rounds.
+ * one way (Ln); by casts the rest of that (Lm). Each is the median of the rounds.
  */
 #include "perf.h"
 
 #include <errno.h>
+#include <rcast.h>
 #include <rcoll.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -326,10 +327,42 @@ static double model_overhead(void)
     return sending;
 }
 
+static rcast_t model_casts[2]; /* by their writers */
+
+static double model_cast_way(void)
+{
+    double began = model_now();
+    char buf[8] = "";
+    size_t bytes;
+
+    for (int i = 0; i < TURNS / 10; i++)
+        for (int writer = 0; writer < 2; writer++)
+            model_must(writer == model.rank
+                           ? rcast_send(model_casts[writer], buf, sizeof(buf), 0)
+                           : rcast_recv(model_casts[writer], buf, sizeof(buf), &bytes, 0),
+                       NULL);
+    return (model_now() - began) / (TURNS / 10) / 2;
+}
+
+static double model_cast(void)
+{
+    double way;
+
+    for (int writer = 0; writer < 2; writer++) {
+        rcast_config_t cfg = {.context = rcontext("rmalloc_perf.cast"), .writer = writer};
+
+        model_must(rcast_open(&model_casts[writer], &cfg, NULL, 2), NULL);
+    }
+    way = model_median(model_cast_way);
+    model_must(rcast_close(model_casts[model.rank]), NULL);
+    model_must(rcast_close(model_casts[1 - model.rank]), NULL);
+    return way;
+}
+
 static int model_network(const struct perf_options *o, char *text, size_t bytes)
 {
     struct perf_options options = *o;
-    double way, gap, byte, overhead;
+    double way, cast, gap, byte, overhead;
 
     options.copy = true;
     model_link = (struct perf_link){.rank = model.rank, .op = RPIPE_PUT, .size = BLOCK};
@@ -339,10 +372,12 @@ static int model_network(const struct perf_options *o, char *text, size_t bytes)
     gap = model_median(model_gap);
     byte = model_median(model_byte);
     perf_link_close(&model_link);
+    cast = model_cast() - gap;
     overhead = overhead < way / 2 ? overhead : way / 2;
     way -= 2 * overhead;
-    return snprintf(text, bytes, " o=%.0f Ln=%.0f g=%.0f G=%.3f S=1073741824", overhead,
-                    way > gap ? way - gap : 0, gap, byte);
+    cast -= 2 * overhead;
+    return snprintf(text, bytes, " o=%.0f Ln=%.0f g=%.0f G=%.3f S=1073741824 Lm=%.0f", overhead,
+                    way > gap ? way - gap : 0, gap, byte, cast > 1 ? cast : 1);
 }
 
 /* ---- all ---- */

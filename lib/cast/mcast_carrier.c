@@ -199,7 +199,8 @@ int mcast_carriers_receive(struct mcast *p, const void **packet, struct mcast_ar
 
     for (int i = 0; i < MCAST_CARRIERS; i++) {
         struct mcast_carrier *c = &p->carrier[i];
-        int n = c->medium != NULL ? c->ops->receive(c->medium, packet, &a->from, &by_group) : -EAGAIN;
+        int n =
+            c->medium != NULL ? c->ops->receive(c->medium, packet, &a->from, &by_group) : -EAGAIN;
 
         if (n < 0)
             continue;
@@ -214,8 +215,7 @@ void mcast_flush(struct mcast *p)
 {
     struct mcast_carrier *device = &p->carrier[MCAST_DEVICE];
 
-    if (device->medium != NULL && p->path.cast->writes &&
-        device->ops->flush(device->medium) != 0)
+    if (device->medium != NULL && p->path.cast->writes && device->ops->flush(device->medium) != 0)
         carrier_give_up(p, "the device sends no more");
     (void)p->carrier[MCAST_UDP].ops->flush(p->carrier[MCAST_UDP].medium);
 }

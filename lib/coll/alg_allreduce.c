@@ -22,29 +22,26 @@ int alg_allreduce_exchange(const struct coll_build *b)
 }
 
 /* To member 0 and back. */
-static int alg_allreduce_up_and_down(const struct coll_build *b, int up, int down)
+static int alg_allreduce_up_and_down(const struct coll_build *b, bool by_cast)
 {
     struct group all = group_all(b->shape, b->me, 0);
     struct coll_value v = alg_allreduce_value(b);
     int sent;
 
-    part_fold_ordered(b, &all, up, 0, &v);
+    part_fold_ordered(b, &all, b->radix, 0, &v);
     sent = v.last;
-    part_spread(b, &all, down, 1, &v);
+    if (by_cast)
+        part_cast(b, 0, 1, &v);
+    else
+        part_spread(b, &all, b->radix, 1, &v);
     graph_after(b->g, v.last, all.me > 0 ? sent : GRAPH_NONE);
     value_store(b, &v, graph_at(GRAPH_INTO, 0));
     return 0;
 }
 
-int alg_allreduce_tree(const struct coll_build *b)
-{
-    return alg_allreduce_up_and_down(b, b->radix, b->radix);
-}
+int alg_allreduce_tree(const struct coll_build *b) { return alg_allreduce_up_and_down(b, false); }
 
-int alg_allreduce_cast(const struct coll_build *b)
-{
-    return alg_allreduce_up_and_down(b, b->radix, b->size < 2 ? 2 : b->size);
-}
+int alg_allreduce_cast(const struct coll_build *b) { return alg_allreduce_up_and_down(b, true); }
 
 int alg_allreduce_hosts(const struct coll_build *b)
 {

@@ -26,24 +26,24 @@ int alg_barrier_exchange(const struct coll_build *b)
 }
 
 /* Gather, then release. */
-static int alg_barrier_up_and_down(const struct coll_build *b, int up, int down)
+int alg_barrier_tree(const struct coll_build *b)
 {
     struct group all = group_all(b->shape, b->me, 0);
     struct coll_value v = alg_barrier_value();
 
-    part_fold(b, &all, up, 0, &v);
-    part_spread(b, &all, down, 1, &v);
+    part_fold(b, &all, b->radix, 0, &v);
+    part_spread(b, &all, b->radix, 1, &v);
     return 0;
-}
-
-int alg_barrier_tree(const struct coll_build *b)
-{
-    return alg_barrier_up_and_down(b, b->radix, b->radix);
 }
 
 int alg_barrier_cast(const struct coll_build *b)
 {
-    return alg_barrier_up_and_down(b, b->radix, b->size < 2 ? 2 : b->size);
+    struct group all = group_all(b->shape, b->me, 0);
+    struct coll_value v = alg_barrier_value();
+
+    part_fold(b, &all, b->radix, 0, &v);
+    part_cast(b, 0, 1, &v);
+    return 0;
 }
 
 /* Gather on each host in one step, dissemination of leaders, release on each host. */

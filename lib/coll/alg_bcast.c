@@ -42,6 +42,16 @@ int alg_bcast_hosts(const struct coll_build *b)
     return 0;
 }
 
+/* One message to all hosts, then on each. */
+int alg_bcast_cast(const struct coll_build *b)
+{
+    struct coll_value v = alg_bcast_value(b);
+
+    part_cast(b, b->request->root, 0, &v);
+    alg_bcast_store(b, &v);
+    return 0;
+}
+
 /* Segments, of which each member forwards one while it receives the next. */
 int alg_bcast_chain(const struct coll_build *b)
 {

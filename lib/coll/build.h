@@ -108,6 +108,8 @@ void part_fold_ordered(const struct coll_build *b, const struct group *group, in
 /* From index 0 to all: one message to all children. Elsewhere v becomes the view. One slot. */
 void part_spread(const struct coll_build *b, const struct group *group, int radix, uint32_t slot,
                  struct coll_value *v);
+/* The same by one message to one member of each host, which sends it to the others of its host. Two slots. */
+void part_cast(const struct coll_build *b, int root, uint32_t slot, struct coll_value *v);
 /*
  * Pairwise exchange (recursive doubling): extras send first and are answered last; the others
  * exchange and fold with the index that differs in one bit, lowest bit first. Every member has the
@@ -137,6 +139,7 @@ int alg_bcast_tree(const struct coll_build *b);
 int alg_bcast_chain(const struct coll_build *b);
 int alg_bcast_scatter_ring(const struct coll_build *b);
 int alg_bcast_hosts(const struct coll_build *b);
+int alg_bcast_cast(const struct coll_build *b);
 int alg_reduce_tree(const struct coll_build *b);
 int alg_reduce_flat(const struct coll_build *b);
 int alg_reduce_rabenseifner(const struct coll_build *b);

@@ -110,14 +110,16 @@ int coll_candidates(const struct shape *shape, const struct coll_request *reques
     for (int a = 0; a < COLL_ALGORITHMS; a++) {
         enum coll_algorithm algorithm = (enum coll_algorithm)a;
 
-        if (!coll_has(request->kind, algorithm) || algorithm == COLL_CAST)
-            continue; /* no medium between hosts sends to many at once */
+        if (!coll_has(request->kind, algorithm) ||
+            (algorithm == COLL_CAST && (model->multicast == 0 || shape->hosts == 1)))
+            continue;
         if (algorithm == COLL_FETCH && shape->hosts > 1)
             continue; /* it is for one host */
         if ((algorithm == COLL_HOSTS || algorithm == COLL_HOST_SHARES) &&
             (shape->hosts == 1 || shape->largest == 1))
             continue; /* it is no other than the rest */
-        if (algorithm == COLL_DISSEMINATION || algorithm == COLL_TREE || algorithm == COLL_HOSTS)
+        if (algorithm == COLL_DISSEMINATION || algorithm == COLL_TREE || algorithm == COLL_HOSTS ||
+            (algorithm == COLL_CAST && request->kind != COLL_BCAST))
             choose_add_radixes(&c, algorithm);
         else if (algorithm == COLL_CHAIN)
             choose_add_segments(&c);
@@ -169,6 +171,8 @@ int coll_choice_print(char *text, size_t bytes, const struct shape *shape,
 {
     const char *name = coll_algorithm_name(choice->algorithm);
 
+    if (choice->algorithm == COLL_CAST && request->kind == COLL_BCAST)
+        return snprintf(text, bytes, "%s", name);
     switch (choice->algorithm) {
     case COLL_DISSEMINATION:
     case COLL_TREE:

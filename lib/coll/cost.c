@@ -88,6 +88,21 @@ uint64_t cost_net(const struct cost *c, uint64_t x, uint64_t k, uint64_t bytes)
     return processor;
 }
 
+uint64_t cost_cast(const struct cost *c, uint64_t bytes)
+{
+    const struct coll_model *m = c->model;
+    uint64_t packets = bytes == 0 ? 1 : (bytes + COLL_PACKET - 1) / COLL_PACKET, time;
+    /* how often one of all receivers lacks a packet, in thousandths of a percent; a round of repair serves all */
+    uint64_t lost = model_times(model_times(packets, (uint64_t)c->hosts - 1), m->loss);
+
+    if (c->hosts == 1)
+        return 0;
+    time = model_add(2 * m->overhead + m->multicast, model_times(packets, m->gap));
+    cost_add(&time, bytes, m->byte);
+    lost = lost < 100000 ? lost : 100000;
+    return model_add(time, model_times(lost, (COLL_REPAIR + m->latency + m->multicast) / 100000));
+}
+
 /* How many members of a host send to another one, in a round in which all send as far. */
 static uint64_t cost_senders(const struct cost *c, uint64_t distance)
 {

@@ -47,6 +47,8 @@ uint64_t cost_turn(const struct cost *c);
 uint64_t cost_look(const struct cost *c, uint64_t x);
 /* x messages to other hosts from each of k members of a host, received by as many. */
 uint64_t cost_net(const struct cost *c, uint64_t x, uint64_t k, uint64_t bytes);
+/* One message to all hosts: its packets leave once, and what a receiver loses is repaired, at the rate of the model. */
+uint64_t cost_cast(const struct cost *c, uint64_t bytes);
 /* A round in which each member sends x messages of `bytes` to members at a distance, and gets as many. */
 uint64_t cost_round(const struct cost *c, uint64_t distance, uint64_t x, uint64_t bytes);
 /* The same of pairs, whose distance is a power of two: they are on one host where that fits. */

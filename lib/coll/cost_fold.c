@@ -80,7 +80,8 @@ uint64_t cost_of_barrier(const struct cost *c)
         return model_add(cost_tree(c, c->n, c->radix, 1, true),
                          cost_tree(c, c->n, c->radix, 1, false));
     case COLL_CAST:
-        return model_add(cost_tree(c, c->n, c->radix, 1, true), cost_tree(c, c->n, c->n, 1, false));
+        time = model_add(cost_tree(c, c->n, c->radix, 1, true), cost_cast(c, 0));
+        return model_add(time, cost_host_spread(c));
     default:
         for (uint64_t d = 1; d < (uint64_t)c->hosts; d *= r)
             cost_add(&time, 1, cost_net(c, r - 1, 1, 0));
@@ -126,6 +127,8 @@ uint64_t cost_of_bcast(const struct cost *c)
         return cost_chain(c);
     case COLL_FETCH:
         return cost_fetches(c, 1, c->bytes, n - 1);
+    case COLL_CAST:
+        return model_add(model_add(time, cost_cast(c, c->bytes)), cost_host_spread(c));
     case COLL_SCATTER_RING:
         for (uint64_t d = 1; d < n; d *= 2)
             cost_add(&time, 1, cost_level(c, d, 1, c->bytes / n * d, false));
@@ -200,9 +203,9 @@ uint64_t cost_of_allreduce(const struct cost *c)
         cost_add(&time, c->queue, cost_copy(c, c->bytes));
         return model_add(time, cost_tree(c, c->n, c->radix, 1, false));
     case COLL_CAST:
-        time = cost_tree(c, c->n, c->radix, 1, true);
+        time = model_add(cost_tree(c, c->n, c->radix, 1, true), cost_cast(c, c->bytes));
         cost_add(&time, c->queue, cost_copy(c, c->bytes));
-        return model_add(time, cost_tree(c, c->n, c->n, 1, false));
+        return model_add(time, cost_host_spread(c));
     case COLL_FLAT:
         return cost_all_work(c, c->bytes, cost_fold(c, c->bytes));
     case COLL_SHARES: /* all wait for all, twice */

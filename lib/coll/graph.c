@@ -128,6 +128,13 @@ int graph_lend(struct graph *g, int node)
     return node;
 }
 
+int graph_by_cast(struct graph *g, int node)
+{
+    if (node >= 0)
+        g->nodes[node].op = GRAPH_BY_CAST;
+    return node;
+}
+
 int graph_fold(struct graph *g, struct graph_ref into, struct graph_ref from, size_t bytes,
                bool reversed)
 {

@@ -88,6 +88,8 @@ static uint64_t limits_times(const struct shape *shape, const struct coll_reques
         if (r->kind == COLL_ALLTOALL)
             return 2 * (uint64_t)shape->largest + 4;
         return r->kind == COLL_BCAST || r->kind == COLL_REDUCE ? 3 : 2 * levels + 4;
+    case COLL_CAST:
+        return 3;
     case COLL_RABENSEIFNER:
     case COLL_HOST_SHARES:
     case COLL_HALVING:

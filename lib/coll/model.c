@@ -63,6 +63,8 @@ static const struct model_name {
     {"g", offsetof(struct coll_model, gap), MODEL_NS},
     {"G", offsetof(struct coll_model, byte), MODEL_NS},
     {"S", offsetof(struct coll_model, eager), MODEL_BYTES},
+    {"Lm", offsetof(struct coll_model, multicast), MODEL_NS},
+    {"loss", offsetof(struct coll_model, loss), MODEL_NS}, /* percent: thousandths too */
 };
 #define MODEL_NAMES (sizeof(model_names) / sizeof(*model_names))
 #define MODEL_DIGITS_MAX 12
@@ -117,7 +119,7 @@ int coll_model_parse(struct coll_model *model, const char *text, struct error *e
             (found->unit == MODEL_RATE && value == 0))
             return error_set(err, -EINVAL,
                              "\"%.20s\" is no parameter; NAME=NUMBER with L, m, sigma, Bc, Bf, "
-                             "f, Bx, step, o, Ln, g, G or S, and at most three decimals",
+                             "f, Bx, step, o, Ln, g, G, S, Lm or loss, and at most three decimals",
                              begin);
         if (found->unit == MODEL_RATE)
             value = (UINT64_C(1000000) + value / 2) / value;

@@ -29,15 +29,22 @@ struct coll_model {
     uint64_t gap;      /* g: of an interface, between messages */
     uint64_t byte;     /* G: of an interface, for a byte */
     uint64_t eager;    /* S, in bytes: a longer message between hosts waits for its receiver */
+    uint64_t
+        multicast; /* Lm: of a message to all hosts, in the place of latency; 0: there is no multicast */
+    uint64_t loss; /* packets of multicast that a receiver loses, in thousandths of a percent */
 };
+
+/* Of multicast: bytes of a packet, and the time, in ps, after which a receiver requests what it lacks (lib/cast/nak). */
+#define COLL_PACKET 1408
+#define COLL_REPAIR UINT64_C(200000000)
 
 /* A message on a host is copied so many bytes at a time: receivers with a core of their own read some while more is copied. */
 #define COLL_CHUNK 32768
 
 struct coll_model coll_model_default(void);
 /*
- * Changes what a text names: "L=70 m=20 sigma=1200 Bc=30 Bf=20 f=600 Bx=20 step=8 o=250 Ln=1300 g=100 G=0.08 S=65536":
- * times in ns, Bc, Bf and Bx in bytes per ns, up to three decimals. 0; -EINVAL, and nothing is changed.
+ * Changes what a text names: "L=70 m=20 sigma=1200 Bc=30 Bf=20 f=600 Bx=20 step=8 o=250 Ln=1300 g=100 G=0.08 S=65536 Lm=0 loss=0":
+ * times in ns, Bc, Bf and Bx in bytes per ns, loss in percent, up to three decimals. 0; -EINVAL, and nothing is changed.
  */
 int coll_model_parse(struct coll_model *model, const char *text, struct error *err);
 /* The text that coll_model_parse() takes. Returns its length, as snprintf does. */

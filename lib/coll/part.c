@@ -82,6 +82,44 @@ void part_spread(const struct coll_build *b, const struct group *group, int radi
     free(child);
 }
 
+/* Among the leaders, in one message for all. */
+static void part_cast_leaders(const struct coll_build *b, const struct group *leaders,
+                              uint32_t slot, struct coll_value *v)
+{
+    int *all, node;
+
+    if (leaders->me < 0 || leaders->size == 1)
+        return;
+    if (leaders->me > 0) {
+        v->last = graph_by_cast(b->g, graph_recv(b->g, group_rank(leaders, 0), slot, v->bytes));
+        v->at = graph_at(v->last, 0);
+        return;
+    }
+    all = malloc((size_t)leaders->size * sizeof(*all));
+    if (all == NULL) {
+        (void)graph_fail(b->g, -ENOMEM);
+        return;
+    }
+    for (int i = 1; i < leaders->size; i++)
+        all[i - 1] = group_rank(leaders, i);
+    node = graph_by_cast(b->g, graph_send(b->g, all, leaders->size - 1, slot, v->at, v->bytes));
+    graph_after(b->g, node, v->last);
+    v->last = node;
+    free(all);
+}
+
+void part_cast(const struct coll_build *b, int root, uint32_t slot, struct coll_value *v)
+{
+    const struct shape *s = b->shape;
+    int host = s->host[b->me];
+    struct group leaders = group_leaders(s, b->me, root);
+    struct group mine =
+        group_host(s, b->me, host, host == s->host[root] ? shape_index_on_host(s, root) : 0);
+
+    part_cast_leaders(b, &leaders, slot, v);
+    part_spread(b, &mine, mine.size < 2 ? 2 : mine.size, slot + 1, v);
+}
+
 void part_exchange(const struct coll_build *b, const struct group *group, uint32_t slot,
                    struct coll_value *v)
 {

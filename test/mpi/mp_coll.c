@@ -2,6 +2,7 @@
 /*
  * Collectives against one loop for each kind: random kinds, lengths, types, roots, blocks, in place; plans that overlap; teams that
  * are split; views; the same bits by all algorithms; graphs; mistakes. The number is that of random cases.
+ * -apart: each rank is a host of its own. -cast, on several hosts: what can go by casts does, of whose packets 5 % are lost and 2 % repeated.
  */
 #include "test/lib/mp_check.h"
 
@@ -786,7 +787,7 @@ static bool on_one_host(void)
 int main(int argc, char **argv)
 {
     rcoll_team_config_t cfg = {.mem_bytes = 1 << 20};
-    bool apart = mp_asked(argc, argv, "-apart");
+    bool apart = mp_asked(argc, argv, "-apart"), casts = mp_asked(argc, argv, "-cast");
     uint64_t cases;
     rteam_t team;
 
@@ -795,13 +796,18 @@ int main(int argc, char **argv)
     if (mp_asked(argc, argv, "-fetch"))
         setenv("RCOLL_ALGORITHM",
                "bcast=fetch,gather=fetch,allgather=fetch,scatter=fetch,alltoall=fetch", 1);
+    if (casts) {
+        setenv("RCOLL_ALGORITHM", "bcast=cast,allreduce=cast:4,barrier=cast:4", 1);
+        setenv("RPIPE_CAST_LOSE", "1:5:2", 1);
+    }
     mp_begin(argc, argv, 1);
     shared = mp_seed;
     cfg.depth = 4u << shared % 5;
-    cases = (uint64_t)mp_number(argc, argv, (apart ? 100 : 1500) / (mp_ranks > 4 ? mp_ranks : 1));
+    cases = (uint64_t)mp_number(argc, argv,
+                                (apart || casts ? 100 : 1500) / (mp_ranks > 4 ? mp_ranks : 1));
     CHECK_OK(NULL, rcoll_team(&team, &cfg, NULL, mp_ranks));
-    random_cases(team, cases, apart);
-    overlapping(team, cases / 50, apart);
+    random_cases(team, cases, apart || casts);
+    overlapping(team, cases / 50, apart || casts);
     views(team, 3);
     views(team, 5000);
     same_bits(team);

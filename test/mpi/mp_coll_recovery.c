@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Members of a team die in the middle of its operations, one after the other: each time all that live get the code and the member,
- * agree on flags and on the dead, and go on as a smaller team, until one is left. -apart: each rank is a host of its own; -async: a thread of the library
- * advances the operations, and the descriptor shows that they have ended; -fetch: broadcasts are read from the memory of the
- * root; -withdrawn: so they are, and the root changes it when the operation has failed.
+ * agree on flags and on the dead, and go on as a smaller team, until one is left. -apart: each rank is a host of its own; -cast, on several hosts: what can
+ * go by casts does, with losses; -async: a thread of the library advances the operations, and the descriptor shows that they have
+ * ended; -fetch: broadcasts are read from the memory of the root; -withdrawn: so they are, and the root changes it when the operation
+ * has failed.
  */
 #include "test/lib/mp_check.h"
 
@@ -122,6 +123,10 @@ int main(int argc, char **argv)
     uint64_t state = 0;
     rteam_t team, living;
 
+    if (mp_asked(argc, argv, "-cast")) {
+        setenv("RCOLL_ALGORITHM", "bcast=cast,allreduce=cast:4,barrier=cast:4", 1);
+        setenv("RPIPE_CAST_LOSE", "1:5", 1);
+    }
     if (mp_asked(argc, argv, "-apart"))
         setenv("RPIPE_CONTROL", "tcp", 1);
     if (mp_asked(argc, argv, "-fetch") || mp_asked(argc, argv, "-withdrawn"))

@@ -147,6 +147,7 @@ mpi_tests = \
 	test/mpi/mp_coll-2-apart.mpi \
 	test/mpi/mp_coll-3.mpi \
 	test/mpi/mp_coll-3-apart.mpi \
+	test/mpi/mp_coll-3-cast+hosts.mpi \
 	test/mpi/mp_coll-4.mpi \
 	test/mpi/mp_coll-4-fetch.mpi \
 	test/mpi/mp_coll-3-apart+ofi.mpi \
@@ -158,6 +159,7 @@ mpi_tests = \
 	test/mpi/mp_coll_recovery-3-async.mpi \
 	test/mpi/mp_coll_recovery-3-fetch.mpi \
 	test/mpi/mp_coll_recovery-3-withdrawn.mpi \
+	test/mpi/mp_coll_recovery-3-cast+hosts.mpi \
 	test/mpi/mp_coll_recovery-4.mpi \
 	test/mpi/mp_coll_threads-2.mpi \
 	test/mpi/mp_coll_threads-2-apart.mpi \

@@ -249,6 +249,49 @@ static void the_right_algorithm_is_chosen(void **state)
         0);
 }
 
+static const struct coll_candidate *find_cast(const struct coll_candidate *list, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (list[i].choice.algorithm == COLL_CAST)
+            return &list[i];
+    return NULL;
+}
+
+/* One message to all hosts is a candidate where the model has its latency; it costs the same for 4 hosts and 400, and more with losses. */
+static void a_cast_is_chosen_by_its_cost(void **state)
+{
+    struct coll_request request = request_of(COLL_BCAST, 4096);
+    struct coll_model model = coll_model_default();
+    struct coll_candidate list[COLL_CANDIDATES];
+    const struct coll_candidate *cast;
+    struct error err = {""};
+    struct shape few, many, one;
+    uint64_t time;
+
+    (void)state;
+    shape_rows(&few, 4, 2, 2);
+    shape_rows(&many, 400, 2, 2);
+    shape_rows(&one, 1, 8, 8);
+    assert_null(find_cast(list, coll_candidates(&many, &request, &model, list)));
+    assert_int_equal(coll_model_parse(&model, "Ln=8000 Lm=9000", &err), 0);
+    assert_null(find_cast(list, coll_candidates(&one, &request, &model, list)));
+    cast = find_cast(list, coll_candidates(&few, &request, &model, list));
+    assert_non_null(cast);
+    time = cast->time;
+    cast = find_cast(list, coll_candidates(&many, &request, &model, list));
+    assert_ptr_equal(cast, &list[0]); /* the fastest */
+    assert_int_equal(cast->time, time);
+    assert_int_equal(coll_model_parse(&model, "loss=0.05", &err), 0);
+    cast = find_cast(list, coll_candidates(&few, &request, &model, list));
+    assert_true(cast->time > time);
+    time = cast->time;
+    cast = find_cast(list, coll_candidates(&many, &request, &model, list));
+    assert_true(cast->time > time && cast->choice.algorithm == COLL_CAST);
+    shape_free(&few);
+    shape_free(&many);
+    shape_free(&one);
+}
+
 /* Random requests: there is a choice, the same at all members, and it can be built. */
 static void every_request_has_a_choice(void **state)
 {
@@ -313,6 +356,7 @@ int main(void)
         cmocka_unit_test(wrong_rules_are_refused),
         cmocka_unit_test(a_rule_that_cannot_be_is_explained),
         cmocka_unit_test(the_right_algorithm_is_chosen),
+        cmocka_unit_test(a_cast_is_chosen_by_its_cost),
         cmocka_unit_test(every_request_has_a_choice),
         cmocka_unit_test(huge_numbers_saturate),
     };

@@ -257,7 +257,9 @@ static void times_are_those_of_the_rules(void **state)
 /* By hand: one packet of the root, whatever the number of hosts is, and its loss. */
 static void a_multicast_takes_as_long_to_one_host_as_to_many(void **state)
 {
-    struct sim_options options = sim_defaults(), lossy;
+    struct sim_options options = sim_defaults(), lossy, of_model;
+    struct coll_request request = {.kind = COLL_BCAST, .element = 1, .count = 8};
+    struct coll_choice cast = {.algorithm = COLL_CAST};
     struct error err = {""};
 
     (void)state;
@@ -266,6 +268,8 @@ static void a_multicast_takes_as_long_to_one_host_as_to_many(void **state)
                                       "G=0.1 S=65536",
                                       &err),
                      0);
+    of_model = options;
+    of_model.model.multicast = 9000000;
     options.multicast = 9000000;
     lossy = options;
     lossy.loss = 300000;
@@ -279,6 +283,11 @@ static void a_multicast_takes_as_long_to_one_host_as_to_many(void **state)
         r = sim_time(COLL_BCAST, "flat", 8, &shape, &options);
         assert_int_equal(r.time, 258000 + 9000000 + 100800 + 258000 + 8800);
         assert_int_equal(r.messages[1], 1);
+        /* the same where the latency is the model's, and the algorithm the one that is for it; and what is predicted */
+        r = sim_time(COLL_BCAST, "cast", 8, &shape, &of_model);
+        assert_int_equal(r.time, 258000 + 9000000 + 100800 + 258000 + 8800);
+        assert_in_range(coll_cost(&shape, &request, &cast, &of_model.model), r.time - 20000,
+                        r.time);
         r = sim_time(COLL_BARRIER, "cast:2", 0, &shape, &options);
         assert_int_equal(r.messages[1], hosts); /* one of each other host, and the release */
         r = sim_time(COLL_BCAST, "flat", 8, &shape, &lossy);

@@ -9,13 +9,27 @@ static bool cast_is_remote(const struct sim *s, uint32_t number, int to)
     return s->shape->host[to] != s->shape->host[s->operation[number].member];
 }
 
+/* Of multicast; 0: there is none. */
+static uint64_t cast_latency(const struct sim *s, uint32_t number)
+{
+    if (s->options->multicast != 0)
+        return s->options->multicast;
+    return sim_node(s, number)->op == GRAPH_BY_CAST ? s->model->multicast : 0;
+}
+
+static uint64_t cast_loss(const struct sim *s)
+{
+    return s->options->loss != 0 ? s->options->loss : 10 * s->model->loss;
+}
+
 bool sim_casts(const struct sim *s, uint32_t number)
 {
     const struct graph_node *node = sim_node(s, number);
     const struct graph *g = s->member[s->operation[number].member].g;
     int remote = 0;
 
-    if (s->options->multicast == 0 || s->operation[number].member != s->request->root)
+    if (cast_latency(s, number) == 0 || node->kind != GRAPH_SEND ||
+        s->operation[number].member != s->request->root)
         return false;
     for (uint32_t i = 0; i < node->npeers; i++)
         remote += cast_is_remote(s, number, g->peers[node->peer + i]);
@@ -23,18 +37,20 @@ bool sim_casts(const struct sim *s, uint32_t number)
 }
 
 /* When a receiver has all packets, which leave at t: it asks for what it has lost. */
-static uint64_t cast_arrival(struct sim *s, uint32_t receive, uint64_t packets, uint64_t t)
+static uint64_t cast_arrival(struct sim *s, uint32_t receive, uint64_t packets, uint64_t t,
+                             uint64_t latency)
 {
     const struct sim_options *o = s->options;
-    uint64_t ask = o->ask != 0 ? o->ask : SIM_ASK, trip = s->model->latency + o->multicast, missing;
+    uint64_t ask = o->ask != 0 ? o->ask : SIM_ASK, trip = s->model->latency + latency, missing;
+    const uint64_t loss = cast_loss(s);
 
-    t += o->multicast;
-    for (uint64_t again = 0; packets > 0 && o->loss > 0; again++) {
+    t += latency;
+    for (uint64_t again = 0; packets > 0 && loss > 0; again++) {
         missing = 0;
         for (uint64_t i = 0; i < packets; i++) {
             uint64_t draw = data_value((int)(receive * 31 + i * 7919 + again * 104729 + o->seed));
 
-            missing += (draw >> 20) % 1000000 < o->loss;
+            missing += (draw >> 20) % 1000000 < loss;
         }
         packets = missing;
         if (missing > 0) {
@@ -65,8 +81,9 @@ void sim_cast(struct sim *s, uint32_t number, uint64_t t)
         uint32_t receive = sim_find_receive(s, to, member, node->slot);
 
         if (receive != SIM_NONE && cast_is_remote(s, number, to) &&
-            events_add(&s->events, cast_arrival(s, receive, packets, start), SIM_LAND, receive,
-                       0) != 0)
+            events_add(&s->events,
+                       cast_arrival(s, receive, packets, start, cast_latency(s, number)), SIM_LAND,
+                       receive, 0) != 0)
             sim_fail(s, -ENOMEM, "no memory for %u events", s->events.count);
     }
 }

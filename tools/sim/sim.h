@@ -19,7 +19,7 @@
  * sender's host for g and G for each byte, arrives Ln later, and uses the receiver's interface as long. One
  * of more than S bytes first waits for its RECV, and for a round trip.
  *
- * By multicast a message of the root to members of all other hosts takes o once, and leaves the root's interface once, for g for each
+ * By multicast, of the latency of the options or, for what is sent by cast, of the model, a message of the root to members of all other hosts takes o once, and leaves the root's interface once, for g for each
  * packet of SIM_PACKET bytes and G for each byte; it arrives at all interfaces after the latency of multicast. A receiver that has lost
  * a packet asks for it after a time, which doubles, and gets it Ln and a multicast later (doc/collectives.md "The simulator").
  *
@@ -58,8 +58,8 @@ struct sim_options {
     struct coll_request (*request_of)(const void *argument, int member);
     const void *argument;
 };
-#define SIM_PACKET 1408      /* bytes of a packet of multicast */
-#define SIM_ASK 200000000    /* ps */
+#define SIM_PACKET COLL_PACKET
+#define SIM_ASK COLL_REPAIR
 #define SIM_LOSS_MOST 500000 /* of a million */
 
 /* Where the time of the longest chain of operations goes. */

@@ -36,7 +36,7 @@
 #define SENDS 64u
 #define SEND_SIGNAL 16u
 #define RECEIVES 128u
-#define RECEIVE_REFILL 32u /* receive requests are posted so many at a time */
+#define RECEIVE_REFILL 32u       /* receive requests are posted so many at a time */
 #define GROUPS_LEAST 0xefc00000u /* 239.192.0.0/14: of an organization (RFC 2365) */
 #define GROUPS_MASK 0x3ffffu
 #define QKEY_MASK 0x7fffffffu /* the highest bit is of privileged ones */
@@ -65,8 +65,8 @@ struct medium {
     bool broken; /* the queue pair sends no more */
 
     /* reader */
-    int member_fd;      /* the socket that is a member of the group; -1: none */
-    bool armed;         /* a completion causes an event */
+    int member_fd;                  /* the socket that is a member of the group; -1: none */
+    bool armed;                     /* a completion causes an event */
     uint32_t free[RECEIVES], nfree; /* slots to post again */
 };
 
@@ -90,7 +90,8 @@ static bool verbs_multicast_gid_is_v2(const struct medium *m, int index)
 }
 
 /* The entry of the GID table that has the device's address. */
-static int verbs_multicast_find_gid(struct medium *m, const struct ibv_port_attr *port, struct error *err)
+static int verbs_multicast_find_gid(struct medium *m, const struct ibv_port_attr *port,
+                                    struct error *err)
 {
     union ibv_gid wanted = {.raw = {[10] = 0xff, [11] = 0xff}};
 
@@ -156,7 +157,8 @@ static void verbs_multicast_close(struct medium *m)
     free(m);
 }
 
-static int verbs_multicast_open(struct medium **medium, const struct medium_host *host, struct error *err)
+static int verbs_multicast_open(struct medium **medium, const struct medium_host *host,
+                                struct error *err)
 {
     struct medium *m = calloc(1, sizeof(*m));
     int rc = verbs_device_query(err);
@@ -227,8 +229,8 @@ static int verbs_multicast_make_queue(struct medium *m, bool sends, struct error
         rc = -errno;
     if (rc == 0 && !sends)
         rc = verbs_state_set_nonblocking(m->events->fd);
-    if (rc == 0 &&
-        (rc = verbs_multicast_set_state(m, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY)) == 0)
+    if (rc == 0 && (rc = verbs_multicast_set_state(
+                        m, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY)) == 0)
         rc = verbs_multicast_set_state(m, IBV_QPS_RTR, 0);
     if (rc == 0 && sends)
         rc = verbs_multicast_set_state(m, IBV_QPS_RTS, IBV_QP_SQ_PSN);
@@ -252,7 +254,7 @@ static struct medium_address verbs_multicast_group_of(uint64_t key)
 }
 
 static int verbs_multicast_group(struct medium *m, uint64_t key, struct medium_address *group,
-                       struct error *err)
+                                 struct error *err)
 {
     struct ibv_ah_attr to = {.port_num = m->device.port, .is_global = 1};
     int rc;
@@ -297,8 +299,7 @@ static int verbs_multicast_flush(struct medium *m)
     for (uint32_t i = 0; i < m->queued; i++) {
         m->send[i].next = i + 1 < m->queued ? &m->send[i + 1] : NULL;
         m->send[i].wr_id = m->posted + i + 1;
-        m->send[i].send_flags =
-            (m->posted + i + 1) % SEND_SIGNAL == 0 ? IBV_SEND_SIGNALED : 0;
+        m->send[i].send_flags = (m->posted + i + 1) % SEND_SIGNAL == 0 ? IBV_SEND_SIGNALED : 0;
     }
     rc = ibv_post_send(m->qp, m->send, &bad);
     m->broken = rc != 0;
@@ -307,8 +308,9 @@ static int verbs_multicast_flush(struct medium *m)
     return rc == 0 ? 0 : -EIO;
 }
 
-static void verbs_multicast_send(struct medium *m, const struct medium_address *to, const void *head,
-                       size_t head_bytes, const void *payload, size_t bytes)
+static void verbs_multicast_send(struct medium *m, const struct medium_address *to,
+                                 const void *head, size_t head_bytes, const void *payload,
+                                 size_t bytes)
 {
     uint32_t i;
     unsigned char *slot;
@@ -324,9 +326,8 @@ static void verbs_multicast_send(struct medium *m, const struct medium_address *
     memcpy(slot, head, head_bytes);
     if (bytes > 0)
         memcpy(slot + head_bytes, payload, bytes);
-    m->send_part[i] = (struct ibv_sge){.addr = (uintptr_t)slot,
-                                       .length = (uint32_t)(head_bytes + bytes),
-                                       .lkey = m->mr->lkey};
+    m->send_part[i] = (struct ibv_sge){
+        .addr = (uintptr_t)slot, .length = (uint32_t)(head_bytes + bytes), .lkey = m->mr->lkey};
     m->send[i] = (struct ibv_send_wr){
         .sg_list = &m->send_part[i],
         .num_sge = 1,
@@ -343,8 +344,8 @@ static int verbs_multicast_join_interface(struct medium *m)
 
     memcpy(&join.imr_multiaddr, m->group.address + 12, 4);
     m->member_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    return m->member_fd >= 0 && setsockopt(m->member_fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &join,
-                                           sizeof(join)) == 0
+    return m->member_fd >= 0 &&
+                   setsockopt(m->member_fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &join, sizeof(join)) == 0
                ? 0
                : -errno;
 }
@@ -369,7 +370,8 @@ static void verbs_multicast_refill(struct medium *m)
     m->nfree = 0;
 }
 
-static int verbs_multicast_join(struct medium *m, const struct medium_address *group, struct error *err)
+static int verbs_multicast_join(struct medium *m, const struct medium_address *group,
+                                struct error *err)
 {
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
     union ibv_gid gid;
@@ -391,14 +393,14 @@ static int verbs_multicast_join(struct medium *m, const struct medium_address *g
         return error_set(err, rc, "joining a multicast group: %s%s", strerror(-rc), limit_of(-rc));
     memcpy(&gid, m->group.address, sizeof(gid));
     rc = ibv_attach_mcast(m->qp, &gid, 0);
-    return rc == 0 ? 0
-                   : error_set(err, -rc, "%s: ibv_attach_mcast: %s", m->device.device,
-                               strerror(rc));
+    return rc == 0
+               ? 0
+               : error_set(err, -rc, "%s: ibv_attach_mcast: %s", m->device.device, strerror(rc));
 }
 
 /* Whom a datagram is from. false: it has no head that names it. */
 static bool verbs_multicast_sender(const unsigned char *grh, const struct ibv_wc *wc,
-                         struct medium_address *from)
+                                   struct medium_address *from)
 {
     *from = (struct medium_address){.family = MEDIUM_GID, .number = wc->src_qp};
     if ((wc->wc_flags & IBV_WC_GRH) == 0)
@@ -428,8 +430,8 @@ static bool verbs_multicast_arm(struct medium *m)
     return true;
 }
 
-static int verbs_multicast_receive(struct medium *m, const void **packet, struct medium_address *from,
-                         bool *by_group)
+static int verbs_multicast_receive(struct medium *m, const void **packet,
+                                   struct medium_address *from, bool *by_group)
 {
     struct ibv_wc wc;
     int n;

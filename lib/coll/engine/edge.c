@@ -5,24 +5,33 @@
 #include "coll/engine/fail.h"
 
 #include <errno.h>
+#include <rcast.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define EDGE_HEAP_LEAST (256 * 1024)
+#define EDGE_CAST_SLOTS 256
 #define EDGE_EARLY_MESSAGES                                                                        \
     1024                   /* for each operation in flight: more that come early fail the team */
 #define EDGE_EARLY_HEAPS 4 /* their bytes, in heap_bytes */
 
-/* A message that has come before its step: in memory of the pipe, or, where that is short, in a copy. */
+/* A message that has come before its step: in memory of the pipe or cast, or, where that is short, in a copy. */
 struct early {
     uint64_t tag;
-    raddr_t d;
+    raddr_t d;       /* of a pipe */
+    const char *mem; /* where the message is */
     char *copy;
     size_t bytes;
 };
 
+struct edge_head { /* before each message of a cast */
+    uint64_t tag, zero;
+};
+
 struct edge {
     rch_t out, in; /* NULL: not opened */
+    rcast_t cast;  /* not NULL: in the place of both; */
+    int *members;  /* of each of its readers and, first, its writer: the member of the team */
     struct early *early;
     uint32_t count, allocated;
     size_t kept;   /* bytes of early messages in memory of the pipe */
@@ -81,34 +90,91 @@ static int edge_open(struct rteam *t, int member, bool out)
     return rpipe_open(out ? &edge->out : &edge->in, &cfg);
 }
 
+/* Of a writer: its readers are the leaders of all other hosts. */
+static int edge_open_cast(struct rteam *t, int writer)
+{
+    const struct shape *s = &t->shape;
+    rcast_config_t cfg = {.context = t->name,
+                          .slots = EDGE_CAST_SLOTS,
+                          .heap_bytes = 2 * t->heap_bytes < EDGE_HEAP_LEAST ? EDGE_HEAP_LEAST
+                                                                            : 2 * t->heap_bytes,
+                          .timeout_ms = t->timeout_ms};
+    struct edge *edge = t->casts[writer];
+    int *ranks, rc;
+
+    if (edge != NULL)
+        return 0;
+    edge = calloc(1, sizeof(*edge));
+    ranks = malloc((size_t)s->hosts * sizeof(*ranks));
+    if (edge != NULL)
+        edge->members = malloc((size_t)s->hosts * sizeof(*edge->members));
+    if (edge == NULL || ranks == NULL || edge->members == NULL) {
+        rc = coll_fail(-ENOMEM, "no memory for the cast of member %d", writer);
+    } else {
+        for (int i = 0, n = 0; i < s->hosts; i++)
+            edge->members[i == s->host[writer] ? 0 : ++n] =
+                i == s->host[writer] ? writer : s->leaders[i];
+        for (int i = 0; i < s->hosts; i++)
+            ranks[i] = t->rank[edge->members[i]];
+        rc = rcast_open(&edge->cast, &cfg, ranks, s->hosts);
+    }
+    free(ranks);
+    if (rc == 0) {
+        t->casts[writer] = edge;
+    } else if (edge != NULL) {
+        free(edge->members);
+        free(edge);
+    }
+    return rc;
+}
+
 int edge_open_all(struct rteam *t, const struct program *p)
 {
     int rc = 0;
 
-    for (uint32_t i = 0; i < p->count && rc == 0; i++)
-        if (p->steps[i].kind == STEP_PIPE_SEND || p->steps[i].kind == STEP_PIPE_RECV)
-            rc = edge_open(t, p->steps[i].peer, p->steps[i].kind == STEP_PIPE_SEND);
+    for (uint32_t i = 0; i < p->count && rc == 0; i++) {
+        const struct step *s = &p->steps[i];
+
+        if (s->kind != STEP_PIPE_SEND && s->kind != STEP_PIPE_RECV)
+            continue;
+        rc = s->by_cast ? edge_open_cast(t, s->peer)
+                        : edge_open(t, s->peer, s->kind == STEP_PIPE_SEND);
+    }
     return rc;
+}
+
+/* The writer of a cast waits for its readers, but not where one may never open it. */
+static void edge_close(const struct rteam *t, struct edge *edge)
+{
+    if (edge->out != NULL)
+        (void)rpipe_close(edge->out);
+    if (edge->in != NULL)
+        (void)rpipe_close(edge->in);
+    if (edge->cast != NULL) {
+        if (t->lost != 0)
+            (void)rcast_set_timeout(edge->cast, R_AT_ONCE);
+        (void)rcast_close(edge->cast);
+    }
+    for (uint32_t k = 0; k < edge->count; k++)
+        free(edge->early[k].copy);
+    free(edge->members);
+    free(edge->early);
+    free(edge);
+}
+
+static void edge_close_array(const struct rteam *t, struct edge ***edges)
+{
+    for (int i = 0; *edges != NULL && i < t->size; i++)
+        if ((*edges)[i] != NULL)
+            edge_close(t, (*edges)[i]);
+    free(*edges);
+    *edges = NULL;
 }
 
 void edge_close_all(struct rteam *t)
 {
-    for (int i = 0; t->edges != NULL && i < t->size; i++) {
-        struct edge *edge = t->edges[i];
-
-        if (edge == NULL)
-            continue;
-        if (edge->out != NULL)
-            (void)rpipe_close(edge->out);
-        if (edge->in != NULL)
-            (void)rpipe_close(edge->in);
-        for (uint32_t k = 0; k < edge->count; k++)
-            free(edge->early[k].copy);
-        free(edge->early);
-        free(edge);
-    }
-    free(t->edges);
-    t->edges = NULL;
+    edge_close_array(t, &t->edges);
+    edge_close_array(t, &t->casts);
 }
 
 /* ---- messages ---- */
@@ -121,15 +187,52 @@ static int edge_failed(struct rteam *t, int member, int rc)
     return team_fail(t, gone ? -ECONNRESET : rc, member, "%s", rpipe_error(NULL));
 }
 
+/* The same of a cast: the failure is about the reader or writer that is gone. */
+static int edge_cast_failed(struct rteam *t, const struct edge *edge, int rc)
+{
+    const int lost = rcast_lost(edge->cast);
+
+    return edge_failed(t, edge->members[lost > 0 && lost < t->shape.hosts ? lost : 0], rc);
+}
+
+/* To all other hosts; progress as below. */
+static int edge_send_cast(struct rteam *t, struct operation *o, const struct step *s, uint32_t i)
+{
+    const struct edge *edge = t->casts[t->me];
+    const struct edge_head head = {.tag = edge_tag(o, s->slot)};
+    void *mem = (void *)(uintptr_t)o->progress[i];
+    int rc;
+
+    if (mem == NULL) {
+        rc = rcast_alloc(edge->cast, sizeof(head) + s->bytes, &mem, R_NOWAIT);
+        if (rc == R_PENDING)
+            return STEP_WAITS;
+        if (rc != 0)
+            return edge_cast_failed(t, edge, rc);
+        memcpy(mem, &head, sizeof(head));
+        if (s->bytes > 0)
+            memcpy((char *)mem + sizeof(head), o->base[s->from] + s->from_at, s->bytes);
+        o->progress[i] = (uint64_t)(uintptr_t)mem;
+    }
+    rc = rcast_write(edge->cast, mem, sizeof(head) + s->bytes, R_NOWAIT);
+    if (rc == R_PENDING)
+        return STEP_WAITS;
+    o->progress[i] = 0;
+    return rc == 0 ? STEP_DONE : edge_cast_failed(t, edge, rc);
+}
+
 /* progress: the message, while it is allocated and not written. */
 int edge_send(struct rteam *t, struct operation *o, const struct step *s, uint32_t i)
 {
-    rch_t out = t->edges[s->peer]->out;
+    rch_t out;
     raddr_t d = (raddr_t)(uintptr_t)o->progress[i];
     int rc;
 
     if (operation_available(o, s->from, s->from_at, s->bytes) < s->bytes)
         return STEP_WAITS;
+    if (s->by_cast)
+        return edge_send_cast(t, o, s, i);
+    out = t->edges[s->peer]->out;
     if (d == ADDR_NULL) {
         rc = rmalloc_nb(out, s->bytes, &d);
         if (rc == R_PENDING)
@@ -146,6 +249,46 @@ int edge_send(struct rteam *t, struct operation *o, const struct step *s, uint32
         return STEP_WAITS;
     o->progress[i] = 0;
     return rc == 0 ? STEP_DONE : edge_failed(t, s->peer, rc);
+}
+
+/* The next message of the other end. 0, R_PENDING, or a failure. */
+static int edge_next(struct edge *edge, struct early *found)
+{
+    struct edge_head head = {0};
+    const void *mem;
+    size_t bytes = 0;
+    raddr_t d = ADDR_NULL;
+    int rc;
+
+    if (edge->cast == NULL) {
+        rc = rpipe_read_nb(edge->in, &d, &bytes);
+        if (rc == 0)
+            *found = (struct early){.tag = rpipe_tag(edge->in, d),
+                                    .d = d,
+                                    .mem = rmalloc_ptr(edge->in, d),
+                                    .bytes = bytes};
+        return rc;
+    }
+    rc = rcast_read(edge->cast, &mem, &bytes, R_NOWAIT);
+    if (rc != 0)
+        return rc;
+    if (bytes < sizeof(head)) {
+        (void)rcast_free(edge->cast, mem);
+        return -EPROTO;
+    }
+    memcpy(&head, mem, sizeof(head));
+    *found = (struct early){
+        .tag = head.tag, .mem = (const char *)mem + sizeof(head), .bytes = bytes - sizeof(head)};
+    return 0;
+}
+
+/* A message that is not in a copy. */
+static void edge_free(struct edge *edge, const struct early *e)
+{
+    if (edge->cast != NULL)
+        (void)rcast_free(edge->cast, e->mem - sizeof(struct edge_head));
+    else
+        (void)rmalloc_free(edge->in, e->d);
 }
 
 /*
@@ -174,9 +317,10 @@ static int edge_keep(const struct rteam *t, struct edge *edge, struct early earl
         if (early.copy == NULL)
             return coll_fail(-ENOMEM, "no memory for a message of %zu bytes that has come early",
                              early.bytes);
-        memcpy(early.copy, rmalloc_ptr(edge->in, early.d), early.bytes);
-        (void)rmalloc_free(edge->in, early.d);
+        memcpy(early.copy, early.mem, early.bytes);
+        edge_free(edge, &early);
         early.d = ADDR_NULL;
+        early.mem = early.copy;
         edge->copied += early.bytes;
     } else
         edge->kept += early.bytes;
@@ -211,24 +355,19 @@ static bool edge_may_keep(const struct rteam *t, const struct edge *edge, uint64
 }
 
 /* The message of a tag. 0, R_PENDING, or a failure. */
-static int edge_find(struct rteam *t, struct operation *o, int member, uint64_t tag,
-                     struct early *found)
+static int edge_find(struct rteam *t, struct operation *o, struct edge *edge, int member,
+                     uint64_t tag, struct early *found)
 {
-    struct edge *edge = t->edges[member];
-
     if (edge_take_early(edge, tag, found))
         return 0;
     for (uint32_t i = 0; i < edge->count; i++)
         if (edge_contradicts(edge->early[i].tag, tag))
             return team_fail_other(t, o, member);
     for (;;) {
-        raddr_t d = ADDR_NULL;
-        size_t bytes = 0;
-        int rc = rpipe_read_nb(edge->in, &d, &bytes);
+        int rc = edge_next(edge, found);
 
         if (rc != 0)
             return rc;
-        *found = (struct early){.tag = rpipe_tag(edge->in, d), .d = d, .bytes = bytes};
         if (edge_is_named(found->tag, tag))
             return 0;
         if (edge_contradicts(found->tag, tag) || !edge_may_keep(t, edge, o->number, found->tag))
@@ -236,7 +375,7 @@ static int edge_find(struct rteam *t, struct operation *o, int member, uint64_t 
         else
             rc = edge_keep(t, edge, *found);
         if (rc != 0) {
-            (void)rmalloc_free(edge->in, d);
+            edge_free(edge, found);
             return rc;
         }
     }
@@ -244,18 +383,20 @@ static int edge_find(struct rteam *t, struct operation *o, int member, uint64_t 
 
 int edge_recv(struct rteam *t, struct operation *o, const struct step *s)
 {
-    struct edge *edge = t->edges[s->peer];
+    struct edge *edge = s->by_cast ? t->casts[s->peer] : t->edges[s->peer];
     uint64_t tag = edge_tag(o, s->slot);
     struct early found = {0};
-    int rc = edge_find(t, o, s->peer, tag, &found);
+    int rc = edge_find(t, o, edge, s->peer, tag, &found);
 
     if (rc == R_PENDING)
         return STEP_WAITS;
     if (rc != 0)
         return edge_failed(t, s->peer, rc);
-    o->held[s->into] = found.d;
+    o->held[s->into] = found.copy != NULL   ? ADDR_NULL
+                       : edge->cast != NULL ? (raddr_t)(uintptr_t)found.mem
+                                            : found.d;
     o->copy[s->into] = found.copy;
-    o->base[s->into] = found.copy != NULL ? found.copy : rmalloc_ptr(edge->in, found.d);
+    o->base[s->into] = found.mem;
     o->ready[s->into] = NULL;
     if (found.bytes == s->bytes && found.tag == tag)
         return STEP_DONE;
@@ -267,8 +408,11 @@ void edge_release_views(struct rteam *t, struct operation *o)
     const struct program *p = o->program;
 
     for (uint32_t v = BASE_VIEWS; v < BASE_VIEWS + p->nviews; v++) {
+        int from = p->view_of[v - BASE_VIEWS];
+
         if (o->held[v] != ADDR_NULL)
-            (void)rmalloc_free(t->edges[p->view_of[v - BASE_VIEWS]]->in, o->held[v]);
+            edge_free(from < 0 ? t->casts[-1 - from] : t->edges[from],
+                      &(struct early){.d = o->held[v], .mem = (const char *)(uintptr_t)o->held[v]});
         free(o->copy[v]);
         o->held[v] = ADDR_NULL;
         o->copy[v] = NULL;

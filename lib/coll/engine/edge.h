@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * edge.h: messages between members on different hosts: a pipe in each direction, opened when a plan has the first message for it.
+ * edge.h: messages between members on different hosts: a pipe in each direction, opened when a plan has the first message for it; and
+ * casts, from one member to one of each other host, for messages to all of these.
  *
- * The tag of a message is its operation and its slot. What comes for another operation than that which reads is kept, where it is in
+ * The tag of a message is its operation and its slot; a cast has no tags, so there it comes before the message. What comes for another operation than that which reads is kept, where it is in
  * the memory of the pipe, until its own step asks for it: nothing is copied.
  */
 #ifndef COLL_ENGINE_EDGE_H
@@ -10,7 +11,7 @@
 
 #include "coll/engine/team.h"
 
-/* Opens the pipes that the program needs. 0, or the failure of rpipe. */
+/* Opens the pipes and casts that the program needs. 0, or the failure of rpipe. */
 int edge_open_all(struct rteam *t, const struct program *p);
 /* Closes all. */
 void edge_close_all(struct rteam *t);

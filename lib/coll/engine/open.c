@@ -216,7 +216,9 @@ static int team_find_shape(struct rteam *t, struct error *err)
     t->board_of = calloc((size_t)t->size, sizeof(*t->board_of));
     t->mates = calloc((size_t)t->size, sizeof(*t->mates));
     t->edges = calloc((size_t)t->size, sizeof(struct edge *));
-    if (host == NULL || t->board_of == NULL || t->mates == NULL || t->edges == NULL) {
+    t->casts = calloc((size_t)t->size, sizeof(struct edge *));
+    if (host == NULL || t->board_of == NULL || t->mates == NULL || t->edges == NULL ||
+        t->casts == NULL) {
         free(host);
         return error_set(err, -ENOMEM, "no memory for %d members", t->size);
     }

@@ -70,7 +70,7 @@ static uint32_t compile_sends(const struct compiler *c, const struct graph_node 
 
     for (uint32_t k = 0; k < node->npeers; k++)
         others += !compile_is_here(c, c->g->peers[node->peer + k]);
-    return others + (others < node->npeers);
+    return (node->op == GRAPH_BY_CAST && others > 0 ? 1 : others) + (others < node->npeers);
 }
 
 /* Sizes of the arrays, and which steps a node becomes. */
@@ -117,7 +117,7 @@ static void compile_send(struct compiler *c, uint32_t i)
                         .lent = node->lent,
                         .bytes = node->bytes};
     struct step *to = &c->p->steps[c->first[i]];
-    bool here = false;
+    bool here = false, by_cast = node->op == GRAPH_BY_CAST, cast = false;
 
     for (uint32_t k = 0; k < node->npeers; k++) {
         int member = c->g->peers[node->peer + k];
@@ -126,11 +126,16 @@ static void compile_send(struct compiler *c, uint32_t i)
             here = true;
             continue;
         }
+        if (cast)
+            continue;
+        cast = by_cast;
         step.kind = STEP_PIPE_SEND;
-        step.peer = member;
+        step.by_cast = by_cast;
+        step.peer = by_cast ? c->g->me : member;
         *to++ = step;
         c->p->has_pipes = true;
     }
+    step.by_cast = false;
     if (!here)
         return;
     step.kind = STEP_SEND;
@@ -163,16 +168,17 @@ static bool compile_needs_whole(const struct compiler *c, uint32_t i)
 static void compile_recv(struct compiler *c, uint32_t i)
 {
     const struct graph_node *node = &c->g->nodes[i];
-    bool here = compile_is_here(c, (int)node->peer);
+    bool here = compile_is_here(c, (int)node->peer), cast = !here && node->op == GRAPH_BY_CAST;
 
     c->p->steps[c->first[i]] = (struct step){.kind = here ? STEP_RECV : STEP_PIPE_RECV,
+                                             .by_cast = cast,
                                              .whole = compile_needs_whole(c, i),
                                              .lent = node->lent,
                                              .slot = node->slot,
                                              .peer = (int32_t)node->peer,
                                              .into = c->view[i],
                                              .bytes = node->bytes};
-    c->p->view_of[c->view[i] - BASE_VIEWS] = (int32_t)node->peer;
+    c->p->view_of[c->view[i] - BASE_VIEWS] = cast ? -1 - (int32_t)node->peer : (int32_t)node->peer;
     c->p->has_pipes |= !here;
 }
 

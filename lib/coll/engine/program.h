@@ -2,7 +2,7 @@
 /*
  * program.h: a graph, ready to be executed: steps in an order in which each follows what it waits for.
  *
- * A SEND becomes one step for all receivers on this host, and one for each of the others. Memory is
+ * A SEND becomes one step for all receivers on this host, and one for each of the others, or, by cast, for all of these. Memory is
  * addressed by a base and an offset: FROM, INTO, SCRATCH, or the view of a RECV.
  */
 #ifndef COLL_ENGINE_PROGRAM_H
@@ -30,10 +30,10 @@ struct step {
     bool stays;    /* SEND: nothing of the graph changes what is sent */
     bool lent;     /* SEND, RECV: graph.h */
     bool shows;    /* COPY of a message that is lent: it is left out where that is mapped */
+    bool by_cast;  /* PIPE_SEND: to all receivers on other hosts; PIPE_RECV: from such a message */
     uint16_t op;   /* FOLD: the operator */
-    uint16_t zero;
     uint32_t slot;
-    int32_t peer;        /* RECV, PIPE_SEND: the member; CALL: index */
+    int32_t peer;        /* RECV, PIPE_SEND: the member; by cast: this one; CALL: index */
     uint32_t into, from; /* bases; RECV: into is its view */
     size_t
         into_at; /* SEND of more than a cell has: where in the heap of the operation it is copied to */
@@ -56,7 +56,7 @@ struct program {
     struct step *steps;
     uint32_t *before;
     struct graph_call *calls;
-    int32_t *view_of;           /* of each view: its sender */
+    int32_t *view_of;           /* of each view: its sender; by cast: -1 - its sender */
     size_t space[GRAPH_SPACES]; /* bytes of FROM, INTO, SCRATCH */
     size_t heap;                /* bytes of the messages that are copied into the heap */
     size_t shared;  /* of these, the last ones: not copied where FROM is memory of rcoll_alloc */

@@ -67,6 +67,7 @@ struct rteam {
     struct rplan *barrier;
     struct rplan *cache[TEAM_CACHE];
     struct edge **edges; /* pipes to and from each member of other hosts; NULL: none yet */
+    struct edge **casts; /* the cast of which each member is the writer; NULL: none yet */
     uint64_t name;       /* the same at all members, and different in each team of a process */
     uint64_t splits;     /* calls of rcoll_split */
     struct agree *agree; /* NULL: before the first agreement */
