@@ -96,12 +96,14 @@ static int open_board(struct rcast *c, const int *ranks, struct error *err)
     return rc == 0 ? 0 : error_set(err, rc, "%s", last_error_get());
 }
 
-/* The host of a rank that is gone is not known any more; it is reported by the path of the host. */
+/*
+ * A reader that is gone is reported by the path of the host. A writer in rexit is gone for its board, but serves readers on other
+ * hosts; the host of one that has left is not known any more, and either path reports that.
+ */
 static bool open_is_remote(const struct rcast *c, int member)
 {
     return rboard_host(c->board, member) != rboard_host(c->board, c->writer) &&
-           (rboard_state(c->board, member) == 0 || member == c->me) &&
-           (rboard_state(c->board, c->writer) == 0 || c->writes);
+           (rboard_state(c->board, member) == 0 || member == c->me);
 }
 
 /* Members, and which of them are on other hosts than the writer. */

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <ram.h>
+#include <rcast.h>
 #include <sys/wait.h>
 
 enum { HEAP = 4096, FEW = 5 };
@@ -226,6 +227,43 @@ static int sent_before(int rank, struct board *board, const void *arguments)
     return 0;
 }
 
+/* ---- a cast that is opened late ---- */
+
+/*
+ * The writer is in rexit, without rcast_close, when the reader opens the cast. On another host the writer serves it until it has all; on the
+ * same one its memory is not passed on any more.
+ */
+static int late_reader(int rank, struct board *board, const void *arguments)
+{
+    const bool apart = *(const bool *)arguments;
+    rcast_config_t cfg = {.writer = 1, .timeout_ms = PATIENCE_MS};
+    uint64_t word = 7;
+    size_t bytes;
+    rcast_t c;
+
+    (void)board;
+    CHECK_OK(NULL, rinit(NULL, NULL));
+    if (rank == 1) {
+        CHECK_OK(NULL, rcast_open(&c, &cfg, NULL, 2));
+        for (uint64_t i = 0; i < FEW; i++)
+            CHECK_OK(NULL, rcast_send(c, &i, sizeof(i), 0));
+        CHECK_OK(NULL, network_send(0, &word, sizeof(word)));
+        CHECK_OK(NULL, rexit());
+        return 0;
+    }
+    CHECK_OK(NULL, network_recv(1, &word, sizeof(word)));
+    never_joins(NULL, network_recv(1, &word, sizeof(word)));
+    CHECK_OK(NULL, rcast_open(&c, &cfg, NULL, 2));
+    for (uint64_t i = 0; i < FEW && apart; i++) {
+        CHECK_OK(NULL, rcast_recv(c, &word, sizeof(word), &bytes, 0));
+        CHECK(NULL, word == i && bytes == sizeof(word));
+    }
+    CHECK_RC(apart ? R_EOF : -ECONNRESET, NULL, rcast_recv(c, &word, sizeof(word), &bytes, 0));
+    CHECK_OK(NULL, rcast_close(c));
+    CHECK_OK(NULL, rexit());
+    return 0;
+}
+
 /* ---- deadlines of both ---- */
 
 struct deadlines {
@@ -336,7 +374,9 @@ int main(void)
 
     run("every call", 2, every_call, NULL);
     run("without a connection", 2, without_a_connection, (bool[]){true});
+    run("late reader", 2, late_reader, (bool[]){false});
     setenv("RPIPE_CONTROL", "tcp", 1); /* shared memory cannot be passed there */
+    run("late reader, over tcp", 2, late_reader, (bool[]){true});
     run("without a connection, over tcp", 2, without_a_connection, (bool[]){false});
     unsetenv("RPIPE_CONTROL");
     run("sent before", 2, sent_before, NULL);
