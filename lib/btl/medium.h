@@ -3,7 +3,7 @@
  * medium.h: what carries the packets of casts between hosts (doc/multicast.md "Media").
  *
  * A medium sends packets to one address or to a group, and may lose, repeat and reorder them. No function waits. One medium belongs to
- * one end of a cast, which calls it under its lock. It knows nothing of the protocol: lib/cast has one over UDP, a backend may have
+ * one end of a cast, which calls it under its lock. The contents of packets are those of the caller: lib/cast has one over UDP, a backend may have
  * another one for groups alone.
  */
 #ifndef BTL_MEDIUM_H

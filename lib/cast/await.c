@@ -10,7 +10,8 @@
 #include <errno.h>
 
 #define AWAIT_WORDS 64
-#define AWAIT_NAP_NS (NS_PER_MS / 20) /* where no word of this host changes */
+#define AWAIT_NAP_NS                                                                               \
+    (NS_PER_MS / 20) /* where readers on this host are awaited, and readers on others */
 
 struct cast_awaited {
     struct rcast *c;
@@ -18,17 +19,17 @@ struct cast_awaited {
     void *of;
 };
 
-/* The words of all paths; -1: a path has none. */
-static int await_find(struct rcast *c, rboard_word_t *word)
+/* The words of all paths, and the path that sleeps by itself, or NULL. */
+static int await_find(struct rcast *c, rboard_word_t *word, struct cast_path **sleeps)
 {
     int n = 0;
 
+    *sleeps = NULL;
     for (int i = 0; i < CAST_PATHS && c->path[i] != NULL; i++) {
-        int more = c->path[i]->ops->words(c->path[i], word + n, AWAIT_WORDS - n);
-
-        if (more < 0)
-            return -1;
-        n += more;
+        if (c->path[i]->ops->sleep != NULL)
+            *sleeps = c->path[i];
+        else
+            n += c->path[i]->ops->words(c->path[i], word + n, AWAIT_WORDS - n);
     }
     return n;
 }
@@ -37,9 +38,12 @@ static void await_sleep(void *of, int64_t ns)
 {
     const struct cast_awaited *a = of;
     rboard_word_t word[AWAIT_WORDS];
-    int n = await_find(a->c, word);
+    struct cast_path *path;
+    int n = await_find(a->c, word, &path);
 
-    if (n > 0)
+    if (path != NULL)
+        path->ops->sleep(path, n > 0 && ns > AWAIT_NAP_NS ? AWAIT_NAP_NS : ns);
+    else if (n > 0)
         (void)rboard_sleep(a->c->board, word, n, (int)((ns + NS_PER_MS - 1) / NS_PER_MS));
     else
         clock_sleep(ns < AWAIT_NAP_NS ? ns : AWAIT_NAP_NS);

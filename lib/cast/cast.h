@@ -93,11 +93,10 @@ struct cast_path_ops {
 
     /* Advances what needs this process; called by each call that finds nothing, and in each round of a wait. NULL: nothing does. */
     void (*progress)(struct cast_path *path);
-    /*
-     * The words whose change may end a wait: of the next message at a reader, of all live readers at the writer; at most `most`.
-     * -1: there is no such word, and the waiter sleeps for short times between calls of `progress`.
-     */
+    /* The words whose change may end a wait: of the next message at a reader, of all live readers at the writer; at most `most`. */
     int (*words)(struct cast_path *path, rboard_word_t *word, int most);
+    /* Sleeps until there is something for `progress`, for at most `ns`. NULL: `words` are all that ends a wait. */
+    void (*sleep)(struct cast_path *path, int64_t ns);
     /* Frees the path. Does not wait; members that need this process are on their own. */
     void (*close)(struct cast_path *path);
 };

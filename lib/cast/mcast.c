@@ -37,7 +37,7 @@ static void mcast_publish(struct cast_path *path, const struct cast_message *m)
     p->queue[m->number & (p->slots - 1)] = *m;
     p->published = m->number + 1;
     RPIPE_FAILPOINT("net: rcast_write: before packets");
-    if (nak_sender_room(&p->sender) < NAK_WINDOW / 2) {
+    if (nak_sender_room(&p->sender) < p->sender.window / 2) {
         mcast_drive(p); /* reports may have come */
     } else {
         now = clock_now();
@@ -257,12 +257,7 @@ static void mcast_close(struct cast_path *path)
     mcast_free(p);
 }
 
-/* No word of this process changes with a packet: waits sleep for short times. */
-static int mcast_words(struct cast_path *path, rboard_word_t *word, int most)
-{
-    (void)path, (void)word, (void)most;
-    return -1;
-}
+static void mcast_sleep(struct cast_path *path, int64_t ns) { mcast_await(mcast_of(path), ns); }
 
 static const struct cast_path_ops mcast_ops = {
     .name = "udp",
@@ -275,7 +270,7 @@ static const struct cast_path_ops mcast_ops = {
     .poll = mcast_poll,
     .release = mcast_release,
     .progress = mcast_progress,
-    .words = mcast_words,
+    .sleep = mcast_sleep,
     .close = mcast_close,
 };
 

@@ -18,9 +18,11 @@
 #include "util/settings.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 
 #define MCAST_DRIVEN_NS (2 * NS_PER_MS)
+#define MCAST_SLEEP_NS NS_PER_MS     /* of a call that waits, at most */
 #define MCAST_BATCH (2 * NAK_WINDOW) /* packets that are received at a time */
 
 /* ---- losses for tests ---- */
@@ -184,14 +186,50 @@ void mcast_unwatch(struct mcast *p)
     control_unwatch(mcast_timer, p);
 }
 
+/* When something is due at this end, or NAK_NEVER. */
+static int64_t mcast_due(const struct mcast *p)
+{
+    const int64_t due = p->path.cast->writes ? nak_sender_due(&p->sender)
+                        : p->attached        ? nak_receiver_due(&p->receiver)
+                                             : NAK_NEVER;
+
+    return mcast_carriers_due(p) < due ? mcast_carriers_due(p) : due;
+}
+
+/*
+ * What the control network brings ends no sleep, so that is short. The service thread stays away: it would take the packets before this
+ * thread has seen them.
+ */
+void mcast_await(struct mcast *p, int64_t ns)
+{
+    struct pollfd fds[MCAST_WATCHES];
+    const int64_t now = clock_now();
+    struct timespec timeout;
+    nfds_t n = 0;
+    int64_t due;
+
+    pthread_mutex_lock(&p->lock);
+    for (size_t i = 0; i < MCAST_WATCHES; i++) {
+        const int fd = mcast_watch_fd(p, (enum mcast_watch_kind)i);
+
+        if (fd >= 0)
+            fds[n++] = (struct pollfd){.fd = fd, .events = POLLIN};
+    }
+    due = mcast_due(p);
+    ns = ns < MCAST_SLEEP_NS ? ns : MCAST_SLEEP_NS;
+    if (due != NAK_NEVER && due - now < ns)
+        ns = due > now ? due - now : 0;
+    p->driven_at = now + ns;
+    pthread_mutex_unlock(&p->lock);
+    timeout = (struct timespec){.tv_nsec = ns};
+    (void)ppoll(fds, n, &timeout, NULL);
+}
+
 /* The service thread comes MCAST_DRIVEN_NS later than due, for a thread in a call may be first; so it is not woken for each packet. */
 void mcast_set_timer(struct mcast *p, int64_t now)
 {
-    int64_t due = p->path.cast->writes ? nak_sender_due(&p->sender)
-                  : p->attached        ? nak_receiver_due(&p->receiver)
-                                       : NAK_NEVER;
+    int64_t due = mcast_due(p);
 
-    due = mcast_carriers_due(p) < due ? mcast_carriers_due(p) : due;
     if (due == NAK_NEVER)
         return;
     due = (due > now ? due : now) + MCAST_DRIVEN_NS;

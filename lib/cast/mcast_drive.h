@@ -7,6 +7,8 @@
 
 /* Receives what has arrived, and does what is due. */
 void mcast_drive(struct mcast *p);
+/* Sleeps until packets have arrived, or something is due, for at most `ns`. No lock held. */
+void mcast_await(struct mcast *p, int64_t ns);
 /* Makes sure that the service thread calls when something is due. */
 void mcast_set_timer(struct mcast *p, int64_t now);
 /* The setting RPIPE_CAST_LOSE. 0, or -EINVAL and a message. */

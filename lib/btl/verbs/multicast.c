@@ -398,7 +398,7 @@ static int verbs_multicast_join(struct medium *m, const struct medium_address *g
                : error_set(err, -rc, "%s: ibv_attach_mcast: %s", m->device.device, strerror(rc));
 }
 
-/* Whom a datagram is from. false: it has no head that names it. */
+/* The sender of a datagram. false: it has no head that names it. */
 static bool verbs_multicast_sender(const unsigned char *grh, const struct ibv_wc *wc,
                                    struct medium_address *from)
 {

@@ -4,8 +4,6 @@
 
 #include <errno.h>
 
-#define REPORT_EVERY (NAK_WINDOW / 4) /* packets */
-
 void nak_receiver_open(struct nak_receiver *r, const struct nak_out *out, uint64_t key,
                        uint64_t first_packet, uint64_t first_message, uint32_t member,
                        uint32_t payload)
@@ -19,7 +17,7 @@ void nak_receiver_open(struct nak_receiver *r, const struct nak_out *out, uint64
                                .next = {.message = first_message},
                                .complete = first_message,
                                .freed = first_message,
-                               .reported = first_packet - member % REPORT_EVERY,
+                               .reported = first_packet - member % NAK_REPORT_EVERY,
                                .nak_at = NAK_NEVER,
                                .delay = NAK_REPAIR_LEAST,
                                .random = key ^ (member + 1) * UINT64_C(0x9e3779b97f4a7c15)};
@@ -164,7 +162,7 @@ int nak_receiver_stored(struct nak_receiver *r, const struct nak_head *head, uin
         receiver_repaired(r, now);
     else if (receiver_missing(r) != 0)
         receiver_noticed(r, now);
-    if (r->ended || r->got - r->reported >= REPORT_EVERY)
+    if (r->ended || r->got - r->reported >= NAK_REPORT_EVERY)
         receiver_report(r, 0);
     return 0;
 }

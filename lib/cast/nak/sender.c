@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Packets that a member lacks at once because a queue on their way was full; fewer are lost by chance. */
+#define SENDER_BURST 4
+
 int nak_sender_open(struct nak_sender *s, const struct nak_out *out, uint64_t key,
                     uint64_t first_packet, uint64_t first_message, uint32_t members)
 {
@@ -16,6 +19,8 @@ int nak_sender_open(struct nak_sender *s, const struct nak_out *out, uint64_t ke
                              .message = first_message,
                              .members = members,
                              .by = NAK_BY_GROUP,
+                             .window = NAK_WINDOW,
+                             .recover = first_packet,
                              .ask_at = NAK_NEVER,
                              .ask_delay = NAK_ASK_LEAST};
     s->packet = calloc(NAK_WINDOW, sizeof(*s->packet));
@@ -75,6 +80,20 @@ static void sender_advance(struct nak_sender *s)
         if (!s->member[i].gone && s->member[i].got - s->low < ahead)
             ahead = s->member[i].got - s->low;
     s->low += ahead;
+    s->gained += (uint32_t)ahead;
+    for (; s->gained >= NAK_REPORT_EVERY; s->gained -= NAK_REPORT_EVERY)
+        if (s->window < NAK_WINDOW)
+            s->window++;
+}
+
+/* A burst was lost, from `number` on: half as many packets may be outstanding, once for all that are now. */
+static void sender_slow_down(struct nak_sender *s, uint64_t number)
+{
+    if (number - s->recover >= UINT64_MAX / 2)
+        return;
+    s->recover = s->next;
+    s->gained = 0;
+    s->window = s->window / 2 > NAK_WINDOW_LEAST ? s->window / 2 : NAK_WINDOW_LEAST;
 }
 
 /* To all: by the group, and directly to each member that has not reported that the group reaches it. */
@@ -169,6 +188,8 @@ int nak_sender_receive(struct nak_sender *s, const struct nak_head *head, int64_
     progress = progress || head->number != m->got;
     m->got = head->number;
     sender_advance(s);
+    if (__builtin_popcountll(missing) >= SENDER_BURST)
+        sender_slow_down(s, head->number);
     for (uint64_t n = head->number; missing != 0 && n != s->next; n++, missing >>= 1)
         if ((missing & 1) != 0)
             sender_send_again(s, n, head->member, now);

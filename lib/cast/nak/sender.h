@@ -5,7 +5,7 @@
  * Pure code: time is passed in, packets leave by struct nak_out. The payload of a packet is memory of the caller, which stays as it is
  * until low > number of the packet.
  *
- * Invariants: low <= got of each member that is not gone; next - low <= NAK_WINDOW; packets [low, next) are retained, the one
+ * Invariants: low <= got of each member that is not gone; next - low <= NAK_WINDOW; NAK_WINDOW_LEAST <= window <= NAK_WINDOW; packets [low, next) are retained, the one
  * with number n in packet[n % NAK_WINDOW]; ask_at is NAK_NEVER exactly if all have everything and no call waits.
  */
 #ifndef CAST_NAK_SENDER_H
@@ -35,7 +35,11 @@ struct nak_sender {
     struct nak_out out;
     uint64_t key;
     uint64_t next, low;
-    uint64_t message;            /* all messages of which a packet was sent are below it */
+    uint32_t
+        window; /* packets that may be outstanding: halved by the loss of a burst, one more for NAK_REPORT_EVERY that all have */
+    uint32_t gained;  /* packets that all have, since it has grown */
+    uint64_t recover; /* losses of packets below it were the reason for `window` already */
+    uint64_t message; /* all messages of which a packet was sent are below it */
     struct nak_retained *packet; /* NAK_WINDOW */
     struct nak_member *member;
     uint32_t members;
@@ -55,7 +59,9 @@ void nak_sender_close(struct nak_sender *s);
 /* Packets that may be sent now. */
 static inline uint32_t nak_sender_room(const struct nak_sender *s)
 {
-    return NAK_WINDOW - (uint32_t)(s->next - s->low);
+    const uint32_t outstanding = (uint32_t)(s->next - s->low);
+
+    return outstanding < s->window ? s->window - outstanding : 0;
 }
 /* Every member has all that was sent. */
 static inline bool nak_sender_done(const struct nak_sender *s) { return s->low == s->next; }

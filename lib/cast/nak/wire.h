@@ -15,6 +15,9 @@
 
 #define NAK_VERSION 1
 #define NAK_WINDOW 64u /* packets that the root retains; a bit of nak_head.word for each */
+#define NAK_REPORT_EVERY (NAK_WINDOW / 4) /* packets after which a member reports */
+#define NAK_WINDOW_LEAST                                                                           \
+    (2 * NAK_REPORT_EVERY) /* behind a packet that is lost come others, which show that */
 
 enum nak_kind { NAK_DATA = 1, NAK_ASK = 2, NAK_REPORT = 3 };
 
