@@ -5,7 +5,7 @@
  *
  * usage: mp_mcast [PERCENT [MESSAGES]], with +hosts, or on several hosts. PERCENT, or -PERCENT, of the packets that arrive at each rank are
  * lost, and half as many repeated; MESSAGES: of one longer stream. -direct: by IPv6, where there are no groups, so that each reader is
- * sent its packets directly, and 5 % are lost.
+ * sent its packets directly, and 5 % are lost. -cut, two ranks, for test/hosts/namespaces: the cable is pulled for good.
  */
 #include "test/lib/mp_check.h"
 
@@ -138,6 +138,32 @@ static void left_open(uint64_t context)
     CHECK_RC(-ECONNRESET, NULL, rcast_read(alone, &mem, &got, 0));
 }
 
+/* Messages until the other host is lost: one call of each end reports that within the keep-alive, or its deadline, and names the rank. */
+static void until_cut(uint64_t context)
+{
+    rcast_config_t cfg = {.context = context, .slots = 64, .heap_bytes = 1 << 16};
+    char buf[1000] = "", other[20];
+    size_t bytes;
+    rcast_t c = NULL;
+    int rc = 0;
+
+    CHECK_OK(NULL, rcast_open(&c, &cfg, NULL, 2));
+    for (uint64_t i = 0; rc == 0; i++) {
+        rc = mp_rank == 0 ? rcast_send(c, buf, sizeof(buf), 0)
+                          : rcast_recv(c, buf, sizeof(buf), &bytes, 0);
+        if (i == 1000 && mp_rank != 0) {
+            printf("streaming\n");
+            fflush(stdout);
+        }
+    }
+    snprintf(other, sizeof(other), "rank %d", 1 - mp_rank);
+    REQUIRE(rc == -ECONNRESET || rc == -ETIMEDOUT, "code %d: %s", rc, rerror(NULL));
+    REQUIRE(strstr(rerror(NULL), other) != NULL, "no %s in: %s", other, rerror(NULL));
+    printf("rank %d: %s\n", mp_rank, rerror(NULL));
+    fflush(stdout);
+    _exit(0); /* rexit is collective, and the other host is lost */
+}
+
 static bool has_ipv6(void)
 {
     const struct sockaddr_in6 own = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
@@ -151,8 +177,8 @@ static bool has_ipv6(void)
 
 int main(int argc, char **argv)
 {
-    const bool direct = mp_asked(argc, argv, "-direct");
-    const long percent = direct ? 5 : argc > 1 ? labs(strtol(argv[1], NULL, 10)) : 0;
+    const bool direct = mp_asked(argc, argv, "-direct"), cut = mp_asked(argc, argv, "-cut");
+    const long percent = direct ? 5 : cut ? 0 : argc > 1 ? labs(strtol(argv[1], NULL, 10)) : 0;
     uint64_t context;
     char lose[60];
 
@@ -167,6 +193,8 @@ int main(int argc, char **argv)
         setenv("RPIPE_INTERFACE", "::1", 1);
     mp_begin(argc, argv, 2);
     context = rcontext("mp_mcast");
+    if (cut)
+        until_cut(context);
     for (int writer = 0; writer < mp_ranks; writer++)
         stream(context++, writer, 64, 1 << 16, 4000, 400);
     if (argc > 2) { /* for test/hosts/namespaces, which interrupts it */
