@@ -201,6 +201,12 @@ uint64_t R_VERB(rtag, rpipe_tag, (rch_t ch, raddr_t d));
 /* Writer: waits until every message so far is visible to the reader, up to the deadline. */
 int R_VERB(rflush, rpipe_flush, (rch_t ch));
 
+/*
+ * Writer, on: messages may be held and posted together, up to 32. They are posted at the latest when this thread waits in
+ * any call, when a call returns R_PENDING to it, by rflush, rclose, and rcork with on = 0. No effect on mapped memory.
+ */
+int R_VERB(rcork, rpipe_cork, (rch_t ch, int on));
+
 /* Progresses all pipes of this process; never needed for correctness. */
 int R_VERB(rprogress, rpipe_progress, (void));
 

@@ -265,6 +265,7 @@ rpipe_sources = \
 	lib/rpipe/data/attempt.h \
 	lib/rpipe/data/capacity.c \
 	lib/rpipe/data/copy_small.h \
+	lib/rpipe/data/cork.c \
 	lib/rpipe/data/credit.c \
 	lib/rpipe/data/credit.h \
 	lib/rpipe/data/examine.c \
@@ -313,6 +314,8 @@ rpipe_sources = \
 	lib/rpipe/end/call_context.h \
 	lib/rpipe/end/config.c \
 	lib/rpipe/end/config.h \
+	lib/rpipe/end/cork.c \
+	lib/rpipe/end/cork.h \
 	lib/rpipe/end/counters.c \
 	lib/rpipe/end/counters.h \
 	lib/rpipe/end/counts.h \
@@ -701,6 +704,8 @@ lib_btl_verbs_la_SOURCES = \
 	lib/btl/verbs/device.h \
 	lib/btl/verbs/greet.c \
 	lib/btl/verbs/greet.h \
+	lib/btl/verbs/held.c \
+	lib/btl/verbs/held.h \
 	lib/btl/verbs/memory.c \
 	lib/btl/verbs/memory.h \
 	lib/btl/verbs/multicast.c \

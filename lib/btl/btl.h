@@ -392,6 +392,13 @@ struct btl_ops {
      */
     int (*atomic)(struct btl_connection *connection, int op, const struct btl_transfer *at,
                   uint64_t operand, uint64_t compare, struct btl_done *done);
+    /*
+     * From here on the connection may hold up to `most` writes and post them together; 0: none. What
+     * is held is posted by this call, by the next get, atomic or flush, when there are `most` of them, and
+     * when the queues have no space for another; rule 7 holds for it from then on. 0, or the error of the
+     * connection. NULL: no write is held.
+     */
+    int (*hold)(struct btl_connection *connection, uint32_t most);
     /* Rule 10; -EAGAIN: not yet. */
     int (*flush)(struct btl_connection *connection);
     /* Handles completions and drives what has to be driven; 0 or the error of the connection. */

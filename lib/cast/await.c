@@ -2,6 +2,7 @@
 /* await.c: attempts, waits, and what a deadline reports; see cast.h. */
 #include "cast/cast.h"
 
+#include "rpipe/end/cork.h"
 #include "rpipe/end/error.h"
 #include "rpipe/end/job_state.h"
 #include "sync/wait.h"
@@ -68,6 +69,8 @@ int cast_await(struct rcast *c, int flags, int (*attempt)(struct rcast *c, void 
     struct waiter w;
     int rc = await_attempt(&a);
 
+    if (rc == R_PENDING)
+        cork_before_wait();
     if (rc != R_PENDING || (flags & R_NOWAIT) != 0)
         return rc;
     wait_begin(&w, NULL, deadline_in_ms(c->timeout_ms), false);

@@ -24,6 +24,8 @@ sim_tests = \
 	test/faults/given_back-1.sim \
 	test/faults/violations-1.sim \
 	test/faults/violations_above-1.sim \
+	test/unit/test_cork-1.sim \
+	test/unit/test_cork-1+tcp.sim \
 	test/unit/test_eager-1+tcp.sim \
 	test/unit/test_growth-1-0.sim \
 	test/unit/test_growth-1+tcp.sim \

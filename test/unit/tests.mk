@@ -21,6 +21,7 @@ unit_tests = \
 	test/unit/test_config \
 	test/unit/test_connection \
 	test/unit/test_control \
+	test/unit/test_cork \
 	test/unit/test_control_end \
 	test/unit/test_control_unauthenticated \
 	test/unit/test_desc \
@@ -159,6 +160,7 @@ test_unit_test_pipe_overrun_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_pipe_single_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_pipe_stale_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_pipe_threads_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_cork_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_pipe_waiting_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_neighbors_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_reduce_LDADD = $(public) $(CMOCKA_LIBS) -lm

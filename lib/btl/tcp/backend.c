@@ -241,6 +241,7 @@ __attribute__((visibility("default"))) const struct btl_ops btl_tcp_ops = {
     .write = tcp_connection_write,
     .get = tcp_connection_get,
     .atomic = tcp_connection_atomic,
+    .hold = tcp_connection_hold,
     .flush = tcp_connection_flush,
     .progress = tcp_connection_progress,
     .progress_all = tcp_progress_all,

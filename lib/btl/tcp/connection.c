@@ -284,6 +284,14 @@ int tcp_connection_write(struct btl_connection *c, const struct btl_transfer *pa
     return tcp_connection_unlock(c, transfer_write(c, payload, slot));
 }
 
+int tcp_connection_hold(struct btl_connection *c, uint32_t most)
+{
+    if (c->btl->forked)
+        return -ENOTCONN;
+    pthread_mutex_lock(&c->lock);
+    return tcp_connection_unlock(c, transfer_hold(c, most));
+}
+
 int tcp_connection_get(struct btl_connection *c, const struct btl_transfer *t,
                        struct btl_done *done)
 {

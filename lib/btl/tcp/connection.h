@@ -19,6 +19,7 @@ void tcp_connection_counts(struct btl_connection *c, struct btl_counts *counts);
 uint32_t tcp_connection_atomics(struct btl_connection *c);
 int tcp_connection_write(struct btl_connection *c, const struct btl_transfer *payload,
                          const struct btl_transfer *slot);
+int tcp_connection_hold(struct btl_connection *c, uint32_t most);
 int tcp_connection_get(struct btl_connection *c, const struct btl_transfer *t,
                        struct btl_done *done);
 int tcp_connection_atomic(struct btl_connection *c, int op, const struct btl_transfer *at,

@@ -2,7 +2,7 @@
 /*
  * gather.c: see gather.h.
  *
- * Invariants: a connection whose queue has something that no socket is waited for is in
+ * Invariants: a connection whose queue has something that no socket is waited for holds it for its user (btl_ops.hold), or is in
  * btl.gathered, and `c->gathered` is set; both change under btl.gather_lock and the lock of the
  * connection, so that a thread that has either finds the same. While btl.gathered is not empty the
  * timer runs (btl.gather_timer).

@@ -192,7 +192,7 @@ static bool queue_send_batch(struct btl_connection *c, uint64_t *sent)
     if (error != 0)
         return error == EINTR;
     c->counts.doorbells += c->unposted > 0;
-    c->unposted = 0;
+    c->unposted = c->holds = 0;
     *sent += (uint64_t)n;
     queue_advance(&c->queue, (uint64_t)n);
     return (uint64_t)n == b.bytes;

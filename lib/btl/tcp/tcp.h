@@ -165,6 +165,8 @@ struct btl_connection {
     int64_t written_at;          /* end of the last write */
     uint32_t burst;              /* writes that followed each other closely */
     uint32_t unposted;           /* requests that no sendmsg has included yet */
+    uint32_t hold_most;          /* writes that may stay in the queue (btl_ops.hold); 0: none */
+    uint32_t holds;              /* writes since the last sendmsg, while that is not 0 */
     struct btl_counts counts;
 };
 

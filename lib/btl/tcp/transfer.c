@@ -73,13 +73,27 @@ static int transfer_post(struct btl_connection *c, uint32_t requests)
 
 /* ---- writes ---- */
 
+/* The write stays in the queue (btl_ops.hold): one of the later calls sends it. */
+static bool transfer_holds(struct btl_connection *c)
+{
+    return c->hold_most > 0 && ++c->holds < c->hold_most;
+}
+
+int transfer_hold(struct btl_connection *c, uint32_t most)
+{
+    c->hold_most = most;
+    if (c->stage == TCP_UP && !c->queue.blocked && !queue_is_empty(&c->queue))
+        queue_send(c);
+    return tcp_error_of(c);
+}
+
 /* The same, but a write of a stream may stay in the queue for a while. */
 static int transfer_post_write(struct btl_connection *c, uint32_t requests)
 {
     c->counts.work_requests += requests;
     c->unposted += requests;
     c->written = true;
-    if (gather_write(c))
+    if (transfer_holds(c) || (c->hold_most == 0 && gather_write(c)))
         return 0;
     if (!c->queue.blocked)
         queue_send(c);

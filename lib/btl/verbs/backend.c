@@ -130,6 +130,7 @@ MODULE_EXPORT const struct btl_ops btl_verbs_ops = {
     .write = verbs_write,
     .get = verbs_get,
     .atomic = verbs_atomic,
+    .hold = verbs_hold,
     .flush = verbs_flush,
     .progress = verbs_progress,
     .progress_all = verbs_progress_all,

@@ -114,6 +114,7 @@ static void verbs_connection_free(struct btl_connection *connection)
     if (connection->cq != NULL)
         (void)ibv_destroy_cq(connection->cq);
     free(connection->done);
+    free(connection->held);
     free(connection);
 }
 
@@ -214,6 +215,7 @@ void verbs_connection_close(struct btl_connection *connection)
 
     if (btl->forked) { /* the device's objects are the parent's */
         free(connection->done);
+        free(connection->held);
         free(connection);
         return;
     }

@@ -21,10 +21,12 @@
  */
 #include "btl/verbs/post.h"
 
+#include "btl/verbs/held.h"
 #include "btl/verbs/state.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SLOT_BYTES 64u
@@ -94,6 +96,8 @@ static NOINLINE int verbs_post_fail_all(struct btl_connection *connection)
     }
     connection->completed = connection->posted;
     connection->awaited = 0;
+    if (connection->held != NULL)
+        connection->held->requests = connection->held->writes = 0;
     return connection->error;
 }
 
@@ -171,6 +175,35 @@ static inline uint32_t verbs_post_space(const struct btl_connection *connection)
     return connection->depth - (uint32_t)(connection->posted - connection->completed);
 }
 
+/* Posts what is held, and the list behind it, which may be NULL. A list that is posted only in part fails the connection. */
+static int verbs_post_ring(struct btl_connection *connection, struct ibv_send_wr *list)
+{
+    struct ibv_send_wr *refused = NULL;
+    int rc;
+
+    if (UNLIKELY(verbs_held_any(connection)))
+        list = verbs_held_take(connection->held, list);
+    rc = ibv_post_send(connection->qp, list, &refused);
+    if (UNLIKELY(rc != 0)) { /* an errno value; some devices return a negative one */
+        (void)verbs_post_take_completions(connection);
+        verbs_state_fail(connection, -EIO,
+                         "%s to rank %d: ibv_post_send: %s; the connection may have ended",
+                         connection->btl->device, connection->peer, strerror(rc < 0 ? -rc : rc));
+        return verbs_post_not_up(connection);
+    }
+    connection->counts.doorbells++;
+    return 0;
+}
+
+static NOINLINE int verbs_post_no_space(struct btl_connection *connection, uint32_t n)
+{
+    int rc = verbs_held_any(connection) ? verbs_post_ring(connection, NULL) : 0;
+
+    if (rc == 0)
+        rc = verbs_post_take_completions(connection);
+    return rc == 0 && verbs_post_space(connection) < n ? -EAGAIN : rc;
+}
+
 /* 0: the connection is up, and its queue has space for n work requests. */
 static inline int verbs_post_ready(struct btl_connection *connection, uint32_t n)
 {
@@ -184,46 +217,41 @@ static inline int verbs_post_ready(struct btl_connection *connection, uint32_t n
     }
     if (LIKELY(verbs_post_space(connection) >= n))
         return 0;
-    rc = verbs_post_take_completions(connection);
-    if (rc == 0 && verbs_post_space(connection) < n)
-        rc = -EAGAIN;
+    rc = verbs_post_no_space(connection, n);
     connection->counts.refused += rc == -EAGAIN;
     return rc;
 }
 
 /*
- * Posts a list of n work requests that ends with `last`. `last` is signaled for `done`; without
- * `done`, if SIGNAL_EVERY is reached. A list that is posted only in part fails the connection.
+ * Numbers a list of n work requests that ends with `last`. That one is signaled if `answered`, or if SIGNAL_EVERY is reached.
  */
-static int verbs_post_list(struct btl_connection *connection, struct ibv_send_wr *first,
-                           struct ibv_send_wr *last, uint32_t n, struct btl_done *done)
+static inline void verbs_post_number(struct btl_connection *connection, struct ibv_send_wr *last,
+                                     uint32_t n, bool answered)
 {
-    struct ibv_send_wr *refused = NULL;
-    int rc;
-
     connection->unsignaled += n;
-    if (done != NULL || connection->unsignaled >= SIGNAL_EVERY) {
+    if (answered || connection->unsignaled >= SIGNAL_EVERY) {
         last->send_flags |= IBV_SEND_SIGNALED;
         connection->unsignaled = 0;
         connection->counts.signaled++;
     }
     last->wr_id = connection->posted + n - 1;
-    rc = ibv_post_send(connection->qp, first, &refused);
-    if (UNLIKELY(rc != 0)) { /* an errno value; some devices return a negative one */
-        (void)verbs_post_take_completions(connection);
-        verbs_state_fail(connection, -EIO,
-                         "%s to rank %d: ibv_post_send: %s; the connection may have ended",
-                         connection->btl->device, connection->peer, strerror(rc < 0 ? -rc : rc));
-        return verbs_post_not_up(connection);
-    }
-    if (done != NULL) {
+    connection->posted += n;
+    connection->counts.work_requests += n;
+}
+
+/* Numbers and posts a list. `last` is signaled for `done`, which may be NULL. */
+static int verbs_post_list(struct btl_connection *connection, struct ibv_send_wr *first,
+                           struct ibv_send_wr *last, uint32_t n, struct btl_done *done)
+{
+    int rc;
+
+    verbs_post_number(connection, last, n, done != NULL);
+    rc = verbs_post_ring(connection, first);
+    if (rc == 0 && done != NULL) {
         connection->done[last->wr_id & connection->mask] = done;
         connection->awaited++;
     }
-    connection->posted += n;
-    connection->counts.work_requests += n;
-    connection->counts.doorbells++;
-    return 0;
+    return rc;
 }
 
 static inline void verbs_post_aim(struct ibv_send_wr *wr, struct ibv_sge *sge,
@@ -337,8 +365,21 @@ int verbs_write(struct btl_connection *connection, const struct btl_transfer *pa
         return 0;
     connection->last_address = last->wr.rdma.remote_addr;
     connection->last_key = last->wr.rdma.rkey;
-    rc = verbs_post_list(connection, wr, last, count, NULL);
+    verbs_post_number(connection, last, count, false);
     connection->written = connection->posted;
+    if (UNLIKELY(verbs_held_takes(connection, count)))
+        return verbs_held_add(connection->held, wr, count) ? verbs_post_ring(connection, NULL) : 0;
+    return verbs_post_ring(connection, wr);
+}
+
+int verbs_hold(struct btl_connection *connection, uint32_t most)
+{
+    int rc = verbs_held_any(connection) ? verbs_post_ring(connection, NULL) : 0;
+
+    if (connection->held == NULL && most > 0) /* without memory nothing is held */
+        connection->held = calloc(1, sizeof(*connection->held));
+    if (connection->held != NULL)
+        connection->held->most = most < HELD_WRITES ? most : HELD_WRITES;
     return rc;
 }
 

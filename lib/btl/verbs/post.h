@@ -13,6 +13,7 @@ int verbs_get(struct btl_connection *connection, const struct btl_transfer *tran
               struct btl_done *done);
 int verbs_atomic(struct btl_connection *connection, int op, const struct btl_transfer *at,
                  uint64_t operand, uint64_t compare, struct btl_done *done);
+int verbs_hold(struct btl_connection *connection, uint32_t most);
 int verbs_flush(struct btl_connection *connection);
 int verbs_progress(struct btl_connection *connection);
 

@@ -7,6 +7,7 @@
  *   connect.c      connects the queue pairs of two processes (librdmacm, on the service thread)
  *   greet.c        the first messages of a connection
  *   post.c         the data path
+ *   held.c         writes that are posted together
  *   memory.c       registration of memory
  *   multicast.c    datagrams to groups, for casts (btl/medium.h): objects of its own
  *   device.c       finds the device and its limits
@@ -104,6 +105,7 @@ struct btl_connection {
     uint64_t flush_end;      /* its own number + 1; 0: no flush is outstanding */
     uint64_t last_address;   /* target of the last write or atomic, which a flush reads */
     uint32_t last_key;
+    struct verbs_held *held; /* writes that are posted together (held.h); NULL: none ever was */
     struct btl_counts counts;
 
     /* ---- connecting: under btl.lock ---- */

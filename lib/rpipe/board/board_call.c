@@ -6,6 +6,7 @@
 #include "control/control.h"
 #include "observe/record/publish.h"
 #include "rpipe/end/call.h"
+#include "rpipe/end/cork.h"
 #include "rpipe/end/job_state.h"
 #include "sync/wait.h"
 
@@ -123,6 +124,7 @@ int rboard_wait(rboard_t board)
     if (rc == 0)
         rc = board_wait_attempt(board);
     if (rc == R_PENDING) {
+        cork_before_wait();
         publish_process_wait("the memory of the other members in rboard_wait");
         wait_begin(&w, &board->wake, deadline_in_ms(board->timeout_ms), true);
         w.keep = true; /* another thread may wait, too */

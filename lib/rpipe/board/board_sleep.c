@@ -10,6 +10,7 @@
 #include "control/control.h"
 #include "observe/record/publish.h"
 #include "rpipe/end/call.h"
+#include "rpipe/end/cork.h"
 #include "rpipe/end/job_state.h"
 #include "sync/futex.h"
 #include "sync/wait.h"
@@ -158,6 +159,7 @@ int rboard_sleep(rboard_t board, const rboard_word_t *words, int n, int timeout_
     s.deadline = deadline_in_ms(timeout_ms);
     for (int i = 0; i < n; i++)
         s.word[i] = (struct futex_word){words[i].word, words[i].seen};
+    cork_before_wait();
     publish_process_wait("a word of another member in rboard_sleep");
     atomic_fetch_add_explicit(board->own_sleepers, 1, memory_order_relaxed);
     RPIPE_FAILPOINT("rboard_sleep: counted");

@@ -182,6 +182,13 @@ int mapped_fetch_credits(struct rch *ch, enum credit_need need)
 
 static void mapped_signal(struct rch *ch) { end_signal(ch); }
 
+/* A message is visible when it has been published. */
+static void mapped_hold(struct rch *ch, bool more)
+{
+    (void)ch;
+    (void)more;
+}
+
 /* The copy is complete, or has failed, before the call returns. */
 static int mapped_move(struct rch *ch, const struct window_move *m)
 {
@@ -304,6 +311,7 @@ const struct path_ops path_mapped = {
     .publish = mapped_publish,
     .fetch_credits = mapped_fetch_credits,
     .signal = mapped_signal,
+    .hold = mapped_hold,
     .transfers_pending = mapped_has_none,
     .transfers_drive = mapped_nothing_to_do,
     .transfers_abort = mapped_transfers_abort,

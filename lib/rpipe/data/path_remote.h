@@ -94,6 +94,7 @@ struct remote_path {
     _Atomic int64_t
         failed_at;   /* when the connection was first seen to have failed; 0: it has not */
     bool woken;      /* reader: its descriptor has been made readable since; service thread */
+    bool holding;    /* writer: the backend may hold writes (rcork) */
     uint64_t direct; /* payloads from or to registered memory without a copy */
     struct remote_credits credits;
     struct remote_transfers transfers;

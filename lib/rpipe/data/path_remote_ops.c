@@ -217,6 +217,7 @@ static bool remote_places(const struct rch *ch)
 /* The reader's service thread makes its descriptor readable. */
 static void remote_signal(struct rch *ch)
 {
+    remote_hold(ch, ch->corked); /* the reader finds what it is woken for */
     (void)message_post_head(ch, MESSAGE_SIGNAL,
                             atomic_load_explicit(&ch->w.sent, memory_order_relaxed));
 }
@@ -248,6 +249,7 @@ const struct path_ops path_remote = {
     .publish = remote_publish,
     .fetch_credits = remote_fetch_credits,
     .signal = remote_signal,
+    .hold = remote_hold,
     .transfers_pending = remote_transfers_pending,
     .transfers_drive = remote_transfers_drive,
     .transfers_abort = remote_transfers_abort,

@@ -14,6 +14,7 @@
 #include "rpipe/data/path_remote_window.h"
 #include "rpipe/data/publish.h"
 #include "rpipe/end/call.h"
+#include "rpipe/end/cork.h"
 #include "rpipe/end/debug_guard.h"
 
 #include "sync/seal.h"
@@ -61,6 +62,16 @@ static void remote_write_fill(struct rch *ch, struct slot *s, struct rdesc *d, s
         s->block = block_table_put(&ch->w.blocks.table, d);
 }
 
+void remote_hold(struct rch *ch, bool more)
+{
+    struct remote_path *n = ch->remote;
+
+    if (n == NULL || n->connection == NULL || (!n->holding && !more) || ch->ops->hold == NULL)
+        return;
+    n->holding = more;
+    (void)ch->ops->hold(n->connection, more ? CORK_MOST : 0);
+}
+
 /* Posts payload and slot. R_PENDING, or an error: nothing has been sent. */
 static int remote_write_post(struct rch *ch, struct rdesc *d, const struct btl_transfer *payload,
                              struct slot *s, uint64_t sent)
@@ -73,6 +84,8 @@ static int remote_write_post(struct rch *ch, struct rdesc *d, const struct btl_t
     /* before the slot can be visible, for the event protocol */
     atomic_store_explicit(&w->sent, sent + 1, memory_order_seq_cst);
     RPIPE_FAILPOINT("net: before the write");
+    if (UNLIKELY(ch->corked && !ch->remote->holding))
+        remote_hold(ch, true);
     rc = ch->ops->write(ch->remote->connection, payload, &slot);
     if (rc == 0)
         return 0;
@@ -88,6 +101,8 @@ static void remote_write_posted(struct rch *ch, struct write_arguments *a, size_
     struct rdesc *d = a->d;
 
     RPIPE_FAILPOINT("net: write accepted");
+    if (UNLIKELY(ch->corked))
+        cork_note(ch);
     if (d->units == 0)
         desc_put(&ch->pool, d);
     else

@@ -10,4 +10,7 @@ int remote_publish(struct rch *ch, struct write_arguments *a, size_t bytes, uint
 /* Drives transfers from registered memory: path_ops.transfers_drive. */
 int remote_transfers_drive(struct rch *ch);
 
+/* Posts the writes that the backend holds. `more`: it may hold later ones. */
+void remote_hold(struct rch *ch, bool more);
+
 #endif

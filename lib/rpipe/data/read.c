@@ -8,6 +8,7 @@
 #include "rpipe/data/attempt.h"
 #include "rpipe/data/handle.h"
 #include "rpipe/data/push.h"
+#include "rpipe/end/cork.h"
 #include "rpipe/end/path.h"
 #include "rpipe/data/take.h"
 #include "rpipe/end/debug_check.h"
@@ -234,6 +235,7 @@ static NOINLINE int read_nothing(struct rch *ch, raddr_t *d, size_t *size, bool 
     uint32_t polls =
         wait ? (uint32_t)atomic_load_explicit(&wait_first_polls, memory_order_relaxed) : 0;
 
+    cork_before_wait();
     if (UNLIKELY(push_judges(ch)))
         return read_nothing_judged(ch, d, size, wait);
     if (!wait && LIKELY(read_nothing_yet(ch))) {

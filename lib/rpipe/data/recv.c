@@ -8,6 +8,7 @@
 #include "rpipe/data/attempt.h"
 #include "rpipe/data/copy_small.h"
 #include "rpipe/data/push.h"
+#include "rpipe/end/cork.h"
 #include "rpipe/end/device.h"
 #include "rpipe/end/job_state.h"
 #include "rpipe/end/path.h"
@@ -147,6 +148,7 @@ static NOINLINE int recv_nothing(struct rch *ch, void *buf, size_t room, size_t 
                          ? 0
                          : (uint32_t)atomic_load_explicit(&wait_first_polls, memory_order_relaxed);
 
+    cork_before_wait();
     if (UNLIKELY(push_judges(ch)))
         return recv_nothing_judged(ch, buf, room, bytes, flags);
     for (uint32_t polled = 1; polled <= polls; polled++) {

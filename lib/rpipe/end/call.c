@@ -11,6 +11,7 @@
 #include "rpipe/end/config.h"
 #include "rpipe/end/counters.h"
 #include "rpipe/end/connector.h"
+#include "rpipe/end/cork.h"
 #include "rpipe/end/debug_check.h"
 #include "rpipe/end/feature.h"
 #include "rpipe/end/job_state.h"
@@ -317,6 +318,8 @@ int call_once(struct rch *ch, attempt try, void *arguments)
 
     call_enter(&call, call_name() != NULL ? call_name() : "this call");
     rc = calls_ended() ? job_check() : call_try(ch, try, arguments);
+    if (rc == R_PENDING)
+        cork_before_wait(); /* a caller that repeats the call waits */
     return call_end(&call, rc);
 }
 
@@ -359,6 +362,7 @@ static int call_await_locked(struct rch *ch, const struct awaited *awaited, atte
         wait_remote(&w);
     call_aim(ch, &w);
     do {
+        cork_before_wait();
         if (UNLIKELY(!published_end && (w.phase != WAIT_SPINNING || w.spins > SPINS_UNSEEN))) {
             published_end = true;
             publish_wait_set(&ch->published_end.wait, awaited->what);

@@ -89,6 +89,8 @@ struct path_ops {
     /* Takes up what the reader has given back, or requests it. 0 also if nothing was given back. */
     int (*fetch_credits)(struct rch *ch, enum credit_need need);
     void (*signal)(struct rch *ch); /* event mode: makes the reader's descriptor readable */
+    /* Posts the messages that are held. `more`: later ones may be held. */
+    void (*hold)(struct rch *ch, bool more);
     /* Transfers from registered memory: are some in flight? Drives them. Gives them up: their words get `code`. */
     bool (*transfers_pending)(const struct rch *ch);
     int (*transfers_drive)(struct rch *ch);

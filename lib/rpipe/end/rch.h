@@ -159,6 +159,8 @@ struct rch {
     const struct path_ops *path; /* how messages travel (path.h) */
     struct remote_path *remote;  /* of the remote path (path_remote.h) */
     struct rremote *remotes;     /* attached windows of the peer (window.h), by .next */
+    const void *cork_table;      /* of the thread that has left messages in this end (cork.h); NULL: none has */
+    bool corked;                 /* writer: rcork */
 
     struct rendezvous_end end;
     /* allocated when the end is opened, so that closing never fails for lack of memory */

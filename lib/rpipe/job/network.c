@@ -3,6 +3,7 @@
  * network.c: the public calls of the control network: small, slow and reliable. lib/control does the work.
  */
 #include "rpipe/end/call.h"
+#include "rpipe/end/cork.h"
 #include "rpipe/end/job_state.h"
 
 #include "bootstrap/job.h"
@@ -37,6 +38,7 @@ static int network_begin(struct network_call *c, const char *name)
 
 static void network_waits(struct network_call *c, const char *kind, const char *awaited)
 {
+    cork_before_wait();
     publish_process_wait(awaited);
     c->kind = kind;
     c->row = trace_begin_row(trace_on ? TRACE_ROW_NETWORK : 0, TRACE_NETWORK);
@@ -141,6 +143,7 @@ int rpipe_progress(void)
     struct call call;
 
     call_enter(&call, "rprogress");
+    cork_before_wait();
     if (!calls_ended())
         btl_progress(); /* optional: the service thread drives every backend, too */
     return call_end(&call, 0);

@@ -9,6 +9,7 @@
 #include "rpipe/wait/many.h"
 
 #include "rpipe/end/call_context.h"
+#include "rpipe/end/cork.h"
 #include "rpipe/end/job_state.h"
 #include "rpipe/end/path.h"
 
@@ -52,6 +53,7 @@ static int many_attempt(void *of)
     int rc = m->again && calls_ended() ? job_check() : m->attempt(m->of);
 
     m->again = true;
+    cork_before_wait();
     us = (clock_now() - begun) * BACKOFF_PER_ATTEMPT / 1000;
     m->waiter.backoff_most_us = (uint32_t)(us < BACKOFF_LEAST_US     ? BACKOFF_LEAST_US
                                            : us > BACKOFF_LONGEST_US ? BACKOFF_LONGEST_US

@@ -6,6 +6,7 @@
  * the first ones of a call wait END_HANDSHAKE_NS together.
  */
 #include "rpipe/end/call.h"
+#include "rpipe/end/cork.h"
 #include "rpipe/end/job_state.h"
 #include "rpipe/end/path.h"
 #include "rpipe/end/state.h"
@@ -127,6 +128,8 @@ int rpipe_poll(const rch_t *ch, int n, int *ready, int timeout_ms)
         rc = job_check();
     else if (rc == 0)
         rc = poll_attempt(&polled);
+    if (rc == R_PENDING)
+        cork_before_wait(); /* also of a call that is repeated without waiting */
     if (rc == R_PENDING && timeout_ms != 0)
         rc = poll_wait(&polled, timeout_ms);
     return call_end(&call, rc);

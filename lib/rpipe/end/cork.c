@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cork.c: see cork.h.
+ */
+#include "rpipe/end/cork.h"
+
+#include "rpipe/end/path.h"
+
+/* Corked ends of a thread between two of its waits. One more, and the messages of all are posted. */
+#define CORK_ENDS 64
+
+static _Thread_local struct rch *cork_table[CORK_ENDS];
+_Thread_local uint32_t cork_entries;
+
+void cork_note(struct rch *ch)
+{
+    if (LIKELY(ch->cork_table == cork_table))
+        return;
+    if (cork_entries == CORK_ENDS)
+        cork_release();
+    ch->cork_table = cork_table;
+    cork_table[cork_entries++] = ch;
+}
+
+void cork_forget(struct rch *ch) { ch->cork_table = NULL; }
+
+/* A failure of the connection is reported by the next call on the end. */
+void cork_release(void)
+{
+    uint32_t i, n = cork_entries;
+
+    cork_entries = 0;
+    for (i = 0; i < n; i++) {
+        struct rch *ch = cork_table[i];
+        uint32_t state = atomic_load_explicit(&ch->state, memory_order_relaxed);
+
+        if (ch->cork_table != cork_table || (state & (STATE_CLOSED | STATE_FORKED)) != 0)
+            continue;
+        ch->cork_table = NULL;
+        ch->path->hold(ch, ch->corked);
+    }
+}
