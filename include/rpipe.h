@@ -35,6 +35,30 @@ int R_VERB(rinitialized, rpipe_initialized, (void));
 /* The first of 2^20 contexts that belong to a name; a hash, the same in every process. NULL: 0. */
 uint64_t R_VERB(rcontext, rpipe_context, (const char *name));
 
+/* ---- streams: what the pipes of one thread have for themselves ---- */
+
+typedef struct rstream *rstream_t;
+
+/* From most to least; the names are those of table 3.2 of Zambre 2020. What a network cannot separate becomes less. */
+typedef enum {
+    RSTREAM_DYNAMIC = 0,    /* the default: a thread domain of the device */
+    RSTREAM_EVERYWHERE,     /* a context of the device, as if the thread were a process */
+    RSTREAM_2XDYNAMIC,      /* two thread domains, of which one is used */
+    RSTREAM_SHARED_DYNAMIC, /* a thread domain for two streams */
+    RSTREAM_STATIC,         /* queues in the domain of the process */
+    RSTREAM_THREADS         /* what all threads share */
+} rstream_share_t;
+
+typedef struct rstream_config {
+    rstream_share_t share; /* what is wanted; rinfo_describe of a pipe says what it got, and why */
+} rstream_config_t;
+
+/* Opens a stream; cfg NULL: the default. Its pipes are opened with .stream, and belong to one thread at a time. */
+int rstream_open(rstream_t *stream, const rstream_config_t *cfg, size_t size);
+
+/* -EBUSY: pipes are open in it. rexit closes those that are left. */
+int rstream_close(rstream_t stream);
+
 /* ---- configuration of a pipe: flat; zero is the default of every member but role ---- */
 
 #define R_FOREVER (-1) /* timeouts: no deadline */
@@ -127,6 +151,7 @@ typedef struct rpipe_config {
     uint64_t seed; /* writer: start of the generator of random-fit; any number */
     const rmemory_ops_t
         *memory; /* the heap is memory of a device, at both ends; default: memory of the host */
+    rstream_t stream; /* that this end is opened in; default: none */
 } rpipe_config_t;
 
 /* ---- pipe ---- */
@@ -553,6 +578,7 @@ void R_VERB(network_abort, rpipe_network_abort, (int code)) __attribute__((noret
 #define rpipe_neighbors(...) rpipe_neighbors(__VA_ARGS__, sizeof(rpipe_config_t))
 #define rpipe_pending(...) rpipe_pending(__VA_ARGS__, sizeof(rpipe_config_t))
 #endif
+#define rstream_open(...) rstream_open(__VA_ARGS__, sizeof(rstream_config_t))
 #define rcells_open(...) rcells_open(__VA_ARGS__, sizeof(rcells_config_t))
 #define rboard_open(...) rboard_open(__VA_ARGS__, sizeof(rboard_config_t))
 #define rgroup_open(...) rgroup_open(__VA_ARGS__, sizeof(rpipe_config_t))

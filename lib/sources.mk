@@ -7,6 +7,8 @@
 noinst_LTLIBRARIES = $(layers)
 
 lib_libutil_la_SOURCES = \
+	lib/util/biased.c \
+	lib/util/biased.h \
 	lib/util/clock.h \
 	lib/util/cpu.h \
 	lib/util/crc32c.c \
@@ -340,6 +342,8 @@ rpipe_sources = \
 	lib/rpipe/end/rch.h \
 	lib/rpipe/end/state.c \
 	lib/rpipe/end/state.h \
+	lib/rpipe/end/stream.c \
+	lib/rpipe/end/stream.h \
 	lib/rpipe/features.c \
 	lib/rpipe/grow/grow.c \
 	lib/rpipe/grow/grow.h \
@@ -713,6 +717,10 @@ lib_btl_verbs_la_SOURCES = \
 	lib/btl/verbs/post.h \
 	lib/btl/verbs/state.c \
 	lib/btl/verbs/state.h \
+	lib/btl/verbs/stream.c \
+	lib/btl/verbs/stream.h \
+	lib/btl/verbs/transfer.c \
+	lib/btl/verbs/transfer.h \
 	lib/btl/verbs/verbs.h
 lib_btl_verbs_la_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) $(RDMACM_CFLAGS)
 lib_btl_verbs_la_LIBADD = lib/libslab.la lib/libutil.la $(RDMACM_LIBS) $(IBVERBS_LIBS)

@@ -105,6 +105,7 @@ enum btl_atomic {
 #define BTL_LOCAL 3u        /* nothing: local memory of transfers. Not with BTL_LOAD_STORE */
 
 struct btl;            /* an open backend; its own */
+struct btl_stream;     /* resources of one thread; the backend's own */
 struct btl_connection; /* a connection; the backend's own */
 
 /* ---- memory ---- */
@@ -166,6 +167,19 @@ struct btl_done {
     _Atomic int32_t error; /* 0 or -errno of the first operation that failed */
 };
 
+/*
+ * What the connections of one thread have for themselves; from most to least. The names are those of table 3.2 of Zambre 2020 (doc/threads.md). The
+ * values are those of rstream_share_t.
+ */
+enum btl_share {
+    BTL_SHARE_DYNAMIC,        /* a thread domain */
+    BTL_SHARE_EVERYWHERE,     /* a context of the device */
+    BTL_SHARE_2XDYNAMIC,      /* two thread domains, of which one is used */
+    BTL_SHARE_SHARED_DYNAMIC, /* a thread domain for two threads */
+    BTL_SHARE_STATIC,         /* queues */
+    BTL_SHARE_THREADS         /* nothing */
+};
+
 /* What a connection has requested from its device since it was opened. */
 struct btl_counts {
     /* posted: parts of split payloads, slots, reads, atomics; a payload and its slot may be one */
@@ -175,6 +189,7 @@ struct btl_counts {
     uint64_t inlined;   /* work requests whose data was copied when they were posted */
     uint64_t gets, atomics, flushes;
     uint64_t refused; /* calls that returned -EAGAIN */
+    uint64_t polls;   /* of a completion queue */
 };
 
 /* ---- the surroundings of a backend ---- */
@@ -377,6 +392,24 @@ struct btl_ops {
     void (*connection_counts)(struct btl_connection *connection, struct btl_counts *counts);
     /* Bit mask of 1 << enum btl_atomic that `atomic` supports. */
     uint32_t (*connection_atomics)(struct btl_connection *connection);
+
+    /*
+     * -- streams: NULL where connections of different threads share nothing, or share what cannot be separated --
+     */
+
+    /*
+     * Opens resources for the connections of one thread; *got is what it got of what it wanted, and `why` says it, with the reason
+     * where it is less.
+     */
+    int (*stream_open)(struct btl *btl, enum btl_share wanted, struct btl_stream **stream,
+                       enum btl_share *got, struct error *why);
+    /* Its connections are closed, or will be: the last of them releases it. */
+    void (*stream_close)(struct btl_stream *stream);
+    /*
+     * Puts a connection that has just been opened into a stream. From then on rule 2 holds for all connections of the stream
+     * together: one thread at a time; another thread may drive one of them, at a higher price.
+     */
+    void (*connection_join)(struct btl_connection *connection, struct btl_stream *stream);
 
     /* -- transfers: rules 7 to 13 -- */
 

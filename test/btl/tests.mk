@@ -50,6 +50,8 @@ sim_tests = \
 	test/unit/test_rfree_queues-1.sim \
 	test/unit/test_region_threads-1.sim \
 	test/unit/test_region_threads-1+tcp.sim \
+	test/unit/test_stream-1.sim \
+	test/unit/test_stream-1+tcp.sim \
 	test/unit/test_window-1.sim \
 	test/unit/test_window-2.sim \
 	test/unit/test_window-1+tcp.sim

@@ -91,6 +91,7 @@ unit_tests = \
 	test/unit/test_tag \
 	test/unit/test_thread_errors \
 	test/unit/test_thread_misuse \
+	test/unit/test_stream \
 	test/unit/test_trace \
 	test/unit/test_segregated_fit \
 	test/unit/test_tree_fit \
@@ -161,6 +162,8 @@ test_unit_test_pipe_single_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_pipe_stale_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_pipe_threads_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_cork_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_stream_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_stream_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 test_unit_test_pipe_waiting_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_neighbors_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_reduce_LDADD = $(public) $(CMOCKA_LIBS) -lm

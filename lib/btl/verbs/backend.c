@@ -10,8 +10,9 @@
 #include "btl/verbs/connection.h"
 #include "btl/verbs/device.h"
 #include "btl/verbs/memory.h"
-#include "btl/verbs/post.h"
 #include "btl/verbs/state.h"
+#include "btl/verbs/stream.h"
+#include "btl/verbs/transfer.h"
 #include "btl/verbs/verbs.h"
 
 #include "util/log.h"
@@ -127,6 +128,9 @@ MODULE_EXPORT const struct btl_ops btl_verbs_ops = {
     .connection_describe = verbs_connection_describe,
     .connection_counts = verbs_connection_counts,
     .connection_atomics = verbs_connection_atomics,
+    .stream_open = verbs_stream_open,
+    .stream_close = verbs_stream_close,
+    .connection_join = verbs_connection_join,
     .write = verbs_write,
     .get = verbs_get,
     .atomic = verbs_atomic,

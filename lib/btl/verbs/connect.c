@@ -23,6 +23,7 @@
 #include "btl/verbs/device.h"
 #include "btl/verbs/greet.h"
 #include "btl/verbs/state.h"
+#include "btl/verbs/stream.h"
 
 #include "util/clock.h"
 #include "util/log.h"
@@ -120,6 +121,37 @@ static void verbs_connect_try_again_after(struct btl_connection *connection, con
 }
 
 /* Creates a queue pair on connection->id. 0 or -errno. */
+/* Completions of the last attempt do not count. */
+static void verbs_connect_forget(struct btl_connection *connection)
+{
+    struct btl_stream *stream = connection->stream;
+    struct ibv_wc wc;
+
+    if (!verbs_stream_has_queue(connection)) {
+        while (ibv_poll_cq(connection->cq, 1, &wc) > 0)
+            ;
+        return;
+    }
+    biased_enter_other(&stream->lock, false);
+    verbs_stream_renew(connection);
+    biased_leave_other(&stream->lock);
+}
+
+/* The thread domain of the stream has no registers for another queue pair: it is made in the domain of the process. */
+static int verbs_connect_without_domain(struct btl_connection *connection,
+                                        struct ibv_qp_init_attr *init)
+{
+    int error = errno;
+
+    if (rdma_create_qp(connection->id, connection->btl->pd, init) != 0)
+        return -errno;
+    log_info("verbs: a pipe of a stream to rank %d is static, since its thread domain has no further queue "
+             "pair: %s",
+             connection->peer, strerror(error));
+    connection->pd = connection->btl->pd;
+    return 0;
+}
+
 static int verbs_connect_make_queue_pair(struct btl_connection *connection)
 {
     struct btl *btl = connection->btl;
@@ -134,13 +166,12 @@ static int verbs_connect_make_queue_pair(struct btl_connection *connection)
                 .max_inline_data = btl->limits.inline_most},
         .qp_type = IBV_QPT_RC,
     };
-    struct ibv_wc wc;
 
-    while (ibv_poll_cq(connection->cq, 1, &wc) > 0)
-        ; /* completions of the last attempt */
+    verbs_connect_forget(connection);
     if (connection->id->verbs != btl->context)
         return -EXDEV; /* the route to the other end uses another device */
-    if (rdma_create_qp(connection->id, btl->pd, &init) != 0)
+    if (rdma_create_qp(connection->id, connection->pd, &init) != 0 &&
+        (connection->pd == btl->pd || verbs_connect_without_domain(connection, &init) != 0))
         return -errno;
     connection->qp = connection->id->qp;
     return 0;
@@ -431,6 +462,7 @@ static void verbs_connect_ready(void *arg)
     struct btl *btl = arg;
     struct rdma_cm_event *got;
 
+    atomic_store_explicit(&btl->service_thread, biased_self(), memory_order_relaxed);
     pthread_mutex_lock(&btl->lock);
     while (rdma_get_cm_event(btl->channel, &got) == 0) {
         struct event e = {

@@ -11,6 +11,7 @@
 #include "btl/verbs/connect.h"
 #include "btl/verbs/device.h"
 #include "btl/verbs/state.h"
+#include "btl/verbs/stream.h"
 
 #include "util/clock.h"
 
@@ -132,6 +133,8 @@ int verbs_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_
     if (connection == NULL)
         goto no_memory;
     connection->btl = btl;
+    connection->pd = btl->pd;
+    connection->index = STREAM_LINES;
     connection->peer = peer;
     connection->role = role;
     connection->depth = verbs_connection_choose_depth(btl, depth);
@@ -209,9 +212,26 @@ out:
     return rc;
 }
 
+/* Destroys the queue pair, while no other thread uses the completion queue of its stream. */
+static struct btl_stream *verbs_connection_drop(struct btl_connection *connection)
+{
+    struct btl_stream *stream = connection->stream;
+
+    if (stream == NULL) {
+        verbs_state_drop(connection);
+        return NULL;
+    }
+    biased_enter_other(&stream->lock, false);
+    verbs_state_drop(connection);
+    (void)verbs_stream_part(connection);
+    biased_leave_other(&stream->lock);
+    return stream;
+}
+
 void verbs_connection_close(struct btl_connection *connection)
 {
     struct btl *btl = connection->btl;
+    struct btl_stream *stream;
 
     if (btl->forked) { /* the device's objects are the parent's */
         free(connection->done);
@@ -221,9 +241,11 @@ void verbs_connection_close(struct btl_connection *connection)
     }
     pthread_mutex_lock(&btl->lock);
     (void)hash_remove(&btl->connections, connection->token);
-    verbs_state_drop(connection);
+    stream = verbs_connection_drop(connection);
     pthread_mutex_unlock(&btl->lock);
     verbs_connection_free(connection);
+    if (stream != NULL)
+        verbs_stream_put(stream);
 }
 
 /* ---- properties ---- */

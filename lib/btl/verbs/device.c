@@ -314,6 +314,7 @@ static int verbs_device_probe(struct btl *btl, struct error *err)
     l->siw = l->iwarp && attr.vendor_id == SIW_VENDOR;
     l->send_depth = verbs_device_least(
         verbs_device_least((uint32_t)attr.max_qp_wr, (uint32_t)attr.max_cqe), DEPTH_MOST);
+    l->cq_most = (uint32_t)attr.max_cqe;
     l->reads_out = (uint8_t)verbs_device_least((uint32_t)attr.max_qp_init_rd_atom, READS_MOST);
     l->reads_in = (uint8_t)verbs_device_least((uint32_t)attr.max_qp_rd_atom, READS_MOST);
     if (attr.atomic_cap != IBV_ATOMIC_NONE && !l->iwarp)

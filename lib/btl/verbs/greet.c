@@ -48,7 +48,7 @@ static int verbs_greet_post(struct btl_connection *connection, enum ibv_wr_opcod
                             uint32_t bytes)
 {
     struct ibv_sge sge = verbs_greet_contents(connection->btl, bytes);
-    struct ibv_send_wr *bad, wr = {.wr_id = connection->posted,
+    struct ibv_send_wr *bad, wr = {.wr_id = verbs_wr_id(connection, connection->posted),
                                    .opcode = opcode,
                                    .send_flags = IBV_SEND_SIGNALED,
                                    .sg_list = &sge,

@@ -23,6 +23,7 @@
 
 #include "btl/verbs/held.h"
 #include "btl/verbs/state.h"
+#include "btl/verbs/stream.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -122,6 +123,33 @@ static NOINLINE int verbs_post_completion_failed(struct btl_connection *connecti
     return verbs_post_not_up(connection);
 }
 
+/* One completion, of `connection` or of another one of its stream. */
+static inline void verbs_post_completed(struct btl_connection *connection, const struct ibv_wc *wc)
+{
+    struct btl_connection *of = connection;
+    struct btl_done **done;
+    uint64_t number;
+
+    if (verbs_stream_has_queue(connection)) {
+        of = verbs_stream_find(connection->stream, wc);
+        if (of == NULL)
+            return;
+    }
+    if (UNLIKELY(wc->status != IBV_WC_SUCCESS)) {
+        (void)verbs_post_completion_failed(of, wc);
+        return;
+    }
+    number = verbs_wr_number(of, wc->wr_id);
+    done = &of->done[number & of->mask];
+    if ((int64_t)(number + 1 - of->completed) > 0)
+        of->completed = number + 1;
+    if (*done != NULL) {
+        verbs_post_complete(*done, 0);
+        of->awaited--;
+    }
+    *done = NULL;
+}
+
 /* Takes all completions. 0, -EAGAIN (another thread is failing the connection), or its error. */
 static int verbs_post_take_completions(struct btl_connection *connection)
 {
@@ -130,37 +158,46 @@ static int verbs_post_take_completions(struct btl_connection *connection)
 
     do {
         n = ibv_poll_cq(connection->cq, POLL, wc);
-        for (i = 0; i < n; i++) {
-            struct btl_done **done;
-
-            if (UNLIKELY(wc[i].status != IBV_WC_SUCCESS))
-                return verbs_post_completion_failed(connection, &wc[i]);
-            done = &connection->done[wc[i].wr_id & connection->mask];
-            if ((int64_t)(wc[i].wr_id + 1 - connection->completed) > 0)
-                connection->completed = wc[i].wr_id + 1;
-            if (*done != NULL) {
-                verbs_post_complete(*done, 0);
-                connection->awaited--;
-            }
-            *done = NULL;
-        }
+        connection->counts.polls++;
+        for (i = 0; i < n; i++)
+            verbs_post_completed(connection, &wc[i]);
     } while (n == POLL);
-    if (UNLIKELY(n < 0)) {
+    if (verbs_stream_has_queue(connection))
+        connection->looked = ++connection->stream->polls;
+    if (UNLIKELY(n < 0))
         verbs_state_fail(connection, -EIO, "%s to rank %d: ibv_poll_cq fails",
                          connection->btl->device, connection->peer);
-        return verbs_post_not_up(connection);
-    }
-    return 0;
+    return UNLIKELY(atomic_load_explicit(&connection->state, memory_order_relaxed) >=
+                    CONNECTION_FAILING)
+               ? verbs_post_not_up(connection)
+               : 0;
 }
 
-int verbs_progress(struct btl_connection *connection)
+/*
+ * Of the connections of a stream one polls for all: the others find that it has, and what it has taken for them.
+ */
+static inline bool verbs_post_is_polled(struct btl_connection *connection)
+{
+    uint64_t polls;
+
+    if (!verbs_stream_has_queue(connection))
+        return false;
+    polls = connection->stream->polls;
+    if (connection->looked == polls)
+        return false;
+    connection->looked = polls;
+    return true;
+}
+
+int verbs_post_progress(struct btl_connection *connection)
 {
     int rc = 0;
 
     /* acquire: the queue pair, written before UP */
     if (UNLIKELY(atomic_load_explicit(&connection->state, memory_order_acquire) == CONNECTION_DOWN))
         return 0;
-    if (connection->posted != connection->completed || connection->awaited > 0)
+    if ((connection->posted != connection->completed || connection->awaited > 0) &&
+        !verbs_post_is_polled(connection))
         rc = verbs_post_take_completions(connection);
     if (UNLIKELY(atomic_load_explicit(&connection->state, memory_order_acquire) >=
                  CONNECTION_FAILING))
@@ -234,7 +271,7 @@ static inline void verbs_post_number(struct btl_connection *connection, struct i
         connection->unsignaled = 0;
         connection->counts.signaled++;
     }
-    last->wr_id = connection->posted + n - 1;
+    last->wr_id = verbs_wr_id(connection, connection->posted + n - 1);
     connection->posted += n;
     connection->counts.work_requests += n;
 }
@@ -248,7 +285,7 @@ static int verbs_post_list(struct btl_connection *connection, struct ibv_send_wr
     verbs_post_number(connection, last, n, done != NULL);
     rc = verbs_post_ring(connection, first);
     if (rc == 0 && done != NULL) {
-        connection->done[last->wr_id & connection->mask] = done;
+        connection->done[(connection->posted - 1) & connection->mask] = done;
         connection->awaited++;
     }
     return rc;
@@ -329,7 +366,7 @@ static NOINLINE int verbs_post_long(struct btl_connection *connection, const str
     return 0;
 }
 
-int verbs_write(struct btl_connection *connection, const struct btl_transfer *payload,
+int verbs_post_write(struct btl_connection *connection, const struct btl_transfer *payload,
                 const struct btl_transfer *slot)
 {
     struct ibv_send_wr wr[2], *last = NULL;
@@ -372,7 +409,7 @@ int verbs_write(struct btl_connection *connection, const struct btl_transfer *pa
     return verbs_post_ring(connection, wr);
 }
 
-int verbs_hold(struct btl_connection *connection, uint32_t most)
+int verbs_post_hold(struct btl_connection *connection, uint32_t most)
 {
     int rc = verbs_held_any(connection) ? verbs_post_ring(connection, NULL) : 0;
 
@@ -412,7 +449,7 @@ static inline uint32_t verbs_post_first_part(const struct btl_connection *connec
     return PAGE - in_page;
 }
 
-int verbs_get(struct btl_connection *connection, const struct btl_transfer *t,
+int verbs_post_get(struct btl_connection *connection, const struct btl_transfer *t,
               struct btl_done *done)
 {
     struct ibv_send_wr wr[2] = {{.opcode = IBV_WR_RDMA_READ, .next = &wr[1]},
@@ -449,7 +486,7 @@ int verbs_get(struct btl_connection *connection, const struct btl_transfer *t,
     return 0;
 }
 
-int verbs_atomic(struct btl_connection *connection, int op, const struct btl_transfer *at,
+int verbs_post_atomic(struct btl_connection *connection, int op, const struct btl_transfer *at,
                  uint64_t operand, uint64_t compare, struct btl_done *done)
 {
     struct ibv_send_wr wr = {.num_sge = 1};
@@ -500,7 +537,7 @@ int verbs_atomic(struct btl_connection *connection, int op, const struct btl_tra
  * overtakes none of them on the way to the other end's memory: when it has arrived, they are
  * placed. It reads a byte of the last write.
  */
-static int verbs_post_flush(struct btl_connection *connection)
+static int verbs_post_read_last(struct btl_connection *connection)
 {
     struct ibv_sge sge = {.addr = (uintptr_t)connection->btl->scratch,
                           .length = 1,
@@ -524,24 +561,24 @@ static int verbs_post_flush(struct btl_connection *connection)
     return rc;
 }
 
-int verbs_flush(struct btl_connection *connection)
+int verbs_post_flush(struct btl_connection *connection)
 {
     int rc;
 
     if (connection->flush_end == 0) {
         if (connection->placed == connection->written) {
-            rc = verbs_progress(connection);
+            rc = verbs_post_progress(connection);
             /* acquire: the error, written before FAILED */
             return rc == 0 && atomic_load_explicit(&connection->state, memory_order_acquire) !=
                                   CONNECTION_UP
                        ? verbs_post_not_up(connection)
                        : rc;
         }
-        rc = verbs_post_flush(connection);
+        rc = verbs_post_read_last(connection);
         if (rc != 0)
             return rc;
     }
-    rc = verbs_progress(connection);
+    rc = verbs_post_progress(connection);
     if (rc != 0)
         return rc;
     /* acquire: pairs with the release in verbs_post_complete */

@@ -6,7 +6,9 @@
  *   connection.c   opening, addresses and closing of connections
  *   connect.c      connects the queue pairs of two processes (librdmacm, on the service thread)
  *   greet.c        the first messages of a connection
+ *   transfer.c     the transfers of struct btl_ops
  *   post.c         the data path
+ *   stream.c       what the connections of one thread share
  *   held.c         writes that are posted together
  *   memory.c       registration of memory
  *   multicast.c    datagrams to groups, for casts (btl/medium.h): objects of its own
@@ -48,6 +50,7 @@ union verbs_sockaddr {
 /* Limits and features of the device. */
 struct verbs_limits {
     uint32_t send_depth;   /* work requests of a queue pair, and entries of its completion queue */
+    uint32_t cq_most;      /* entries of a completion queue */
     uint32_t inline_most;  /* bytes */
     uint32_t message_most; /* bytes */
     uint8_t reads_out, reads_in; /* outstanding READs and atomics: initiated, served */
@@ -77,6 +80,7 @@ struct btl {
 
     pthread_mutex_t lock;
     struct hash connections; /* token → struct btl_connection */
+    _Atomic uintptr_t service_thread; /* known before any connection is up */
 };
 
 /*
@@ -91,7 +95,11 @@ struct btl_connection {
     /* ---- data path: one thread at a time ---- */
     _Atomic int state;
     struct ibv_qp *qp;
-    struct ibv_cq *cq;
+    struct ibv_cq *cq;         /* its own, or that of its stream */
+    struct btl_stream *stream; /* stream.h; NULL: none */
+    uint64_t tag;              /* upper bits of the number of a work request: whose it is (verbs_wr_id) */
+    uint64_t looked;           /* polls of the stream at the last progress of this connection */
+    uint32_t index;            /* in the table of the stream; STREAM_LINES: its completion queue is its own */
     uint64_t posted,
         completed;           /* numbers of work requests, from 0; those between are outstanding */
     uint32_t depth, mask;    /* entries of the send queue; of `done`, minus 1 */
@@ -110,6 +118,7 @@ struct btl_connection {
 
     /* ---- connecting: under btl.lock ---- */
     struct btl *btl;
+    struct ibv_pd *pd; /* of its queue pair */
     enum btl_role role;
     enum verbs_stage stage;
     uint64_t token;      /* identifies this end */
@@ -127,6 +136,26 @@ struct btl_connection {
     char failure[256]; /* written before CONNECTION_FAILED (release) */
     int error;
 };
+
+/*
+ * A work request carries its number and, in the upper bits, the tag of its connection: in the completion queue of a stream that finds
+ * the connection. Fewer than 2^39 are outstanding, so that the lower bits are enough for the number.
+ */
+#define WR_NUMBER_BITS 40
+#define WR_TAG(id) ((id) >> WR_NUMBER_BITS)
+
+static inline uint64_t verbs_wr_id(const struct btl_connection *connection, uint64_t number)
+{
+    return connection->tag << WR_NUMBER_BITS | (number & ((UINT64_C(1) << WR_NUMBER_BITS) - 1));
+}
+
+/* The number of which the lower bits are in `id`: the nearest to those that are complete. */
+static inline uint64_t verbs_wr_number(const struct btl_connection *connection, uint64_t id)
+{
+    uint64_t behind = (id - connection->completed) << (64 - WR_NUMBER_BITS);
+
+    return connection->completed + (uint64_t)((int64_t)behind >> (64 - WR_NUMBER_BITS));
+}
 
 /* Words of struct btl_key. */
 enum { KEY_ADDRESS, KEY_RKEY, KEY_BYTES };

@@ -19,6 +19,7 @@
 #include "rpipe/end/message.h"
 #include "rpipe/end/feature.h"
 #include "rpipe/end/state.h"
+#include "rpipe/end/stream.h"
 #include "rpipe/wait/event.h"
 
 #include "control/control.h"
@@ -60,6 +61,7 @@ static void close_release(struct rch *ch)
 
 void end_release_unopened(struct rch *ch)
 {
+    stream_remove(ch);
     rendezvous_lock();
     close_release(ch);
     rendezvous_unlock();
@@ -128,6 +130,7 @@ void close_post_locked(struct rch *ch, uint64_t final)
 void close_set_closed_locked(struct rch *ch)
 {
     event_close(ch);
+    stream_remove(ch);
     atomic_fetch_or_explicit(&ch->state, STATE_CLOSED, memory_order_acq_rel);
     if (ch->end.rendezvous != NULL && !list_empty(&ch->end.rendezvous->handshakes))
         rendezvous_arrived(); /* rpipe_pending: the next one can be opened now */

@@ -17,6 +17,7 @@
 #include "rpipe/end/feature.h"
 #include "rpipe/end/job_state.h"
 #include "rpipe/end/path.h"
+#include "rpipe/end/stream.h"
 
 #include "control/control.h"
 #include "util/failpoint.h"
@@ -42,6 +43,8 @@ int end_size(struct rch *ch, struct error *err)
         return error_set(err, -ENOMEM, "no memory for the table of %u blocks (sync_queue)",
                          cfg->sync_queue);
     rc = path_open(ch, err);
+    if (rc == 0 && ch->ops->connection_open == NULL)
+        stream_mapped(ch);
     if (rc == 0)
         rc = areas_allocate(ch, err);
     return rc == 0 ? features_open(ch, err) : rc;
@@ -81,6 +84,8 @@ static int open_prepare(struct rch *ch, const struct pipe_config *cfg, struct er
     desc_pool_init(&ch->pool, cfg->max_messages, sizeof(struct rdesc_message), ch->id);
     if (close_prepare(ch) != 0)
         return error_set(err, -ENOMEM, "no memory for another pipe");
+    if (cfg->stream != NULL && (rc = stream_add(cfg->stream, ch, err)) != 0)
+        return rc;
     rc = btl_choose(ch->peer, cfg->backend, &ch->ops, &ch->btl, err);
     if (rc != 0)
         return rc;

@@ -16,6 +16,7 @@
 #include "rpipe/end/config.h"
 #include "rpipe/end/job_state.h"
 #include "rpipe/end/message.h"
+#include "rpipe/end/stream.h"
 
 #include "util/failpoint.h"
 
@@ -87,6 +88,8 @@ static int remote_open(struct rch *ch, struct error *err)
         rc = ch->ops->connection_open(ch->btl, ch->peer, writer ? BTL_CONNECTS : BTL_ACCEPTS,
                                       ch->cfg.max_cqe, &ch->remote->connection,
                                       &ch->remote->address, err);
+    if (rc == 0)
+        stream_join(ch, ch->remote->connection);
     return rc;
 }
 

@@ -283,6 +283,7 @@ int config_resolve(const rpipe_config_t *cfg, struct pipe_config *resolved, int 
         .backend = cfg->backend,
         .seed = cfg->seed,
         .memory = cfg->memory,
+        .stream = cfg->stream,
     };
     int rc = config_check_common(cfg->peer, ranks, cfg->context, cfg->flags, err);
 

@@ -88,6 +88,7 @@ static const struct counter_row counter_table[] = {
     {"flushes", "operations", "that waited until all data was placed", SUM, BOTH(counts.remote.flushes)},
     {"retries", "calls", "that the network rejected because its queues were full", SUM,
      BOTH(counts.remote.refused)},
+    {"polls", "calls", "that polled a completion queue", SUM, BOTH(counts.remote.polls)},
     {"direct", "messages", "whose payload was sent from, or placed in, a region without a copy", SUM,
      BOTH(counts.direct)},
     {"heap_bytes", "bytes", "of the heap, all segments: now", NOW,

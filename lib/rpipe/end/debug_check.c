@@ -14,6 +14,7 @@
 #include "alloc/heap.h"
 #include "rpipe/end/error.h"
 #include "rpipe/end/path.h"
+#include "rpipe/end/stream.h"
 
 #include "util/log.h"
 
@@ -97,7 +98,7 @@ int debug_check_enter(struct rch *ch, struct call *call)
     if (atomic_compare_exchange_strong(&ch->inside, &inside, &debug_check_thread)) {
         atomic_store_explicit(&ch->inside_call, call_name(), memory_order_relaxed);
         call->inside = ch;
-        return 0;
+        return stream_debug_enter(ch, &debug_check_thread);
     }
     if (inside == &debug_check_thread) /* a call that another one of this thread makes */
         return 0;
@@ -115,6 +116,8 @@ void debug_check_leave(struct rch *ch)
 {
     const char *own = &debug_check_thread;
 
+    if (atomic_load_explicit(&ch->inside, memory_order_relaxed) == own)
+        stream_debug_leave(ch, own);
     (void)atomic_compare_exchange_strong(&ch->inside, &own, NULL);
 }
 

@@ -111,6 +111,7 @@ struct rch *end_pool_take(void)
     memset(ch, 0, sizeof(*ch));
     atomic_init(&ch->state, STATE_CLOSED);
     list_init(&ch->end.link);
+    list_init(&ch->in_stream);
     return ch;
 }
 

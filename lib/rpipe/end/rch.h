@@ -25,6 +25,8 @@
 #include "sync/slot_credit.h"
 #include "sync/wait.h"
 
+#include "util/list.h"
+
 #include <pthread.h>
 #include <rpipe.h>
 
@@ -159,6 +161,9 @@ struct rch {
     const struct path_ops *path; /* how messages travel (path.h) */
     struct remote_path *remote;  /* of the remote path (path_remote.h) */
     struct rremote *remotes;     /* attached windows of the peer (window.h), by .next */
+    struct rstream *stream;      /* stream.h; NULL: none */
+    struct link in_stream;       /* rstream.ends, until rclose */
+    bool stream_entered;         /* RMALLOC_DEBUG: by the call that is inside this end */
     const void *cork_table;      /* of the thread that has left messages in this end (cork.h); NULL: none has */
     bool corked;                 /* writer: rcork */
 

@@ -20,6 +20,7 @@
 #include "rpipe/end/end_pool.h"
 #include "rpipe/end/feature.h"
 #include "rpipe/end/job_state.h"
+#include "rpipe/end/stream.h"
 #include "rpipe/end/message.h"
 #include "rpipe/job/thread_quiesce.h"
 
@@ -396,6 +397,7 @@ static int rpipe_job_leave(void)
     features_leave(deadline); /* casts are on boards */
     boards_close_all();
     deferred_close_finish(deadline);
+    streams_leave();
     path_monitor_stop();
     roles_stop();
     if (trace_on)

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * stream.c: see stream.h; rstream_open and rstream_close.
+ */
+#include "rpipe/end/stream.h"
+
+#include "rpipe/end/call.h"
+#include "rpipe/end/error.h"
+#include "rpipe/end/job_state.h"
+
+#include "util/list.h"
+#include "util/log.h"
+#include "util/sized.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STREAM_BACKENDS 4
+
+/* What a stream has of one backend. */
+struct stream_part {
+    const struct btl_ops *ops; /* NULL: not used yet */
+    struct btl_stream *stream; /* NULL: the backend separates nothing */
+    char why[256];
+};
+
+struct rstream {
+    struct link link; /* stream_all */
+    enum btl_share share;
+    struct link ends; /* rch.in_stream */
+    size_t count;     /* of them */
+    struct stream_part part[STREAM_BACKENDS];
+    /* RMALLOC_DEBUG=1 */
+    _Atomic(const char *) inside; /* stands for the thread that is */
+    _Atomic(const char *) inside_call;
+};
+
+static_assert((int)BTL_SHARE_DYNAMIC == (int)RSTREAM_DYNAMIC &&
+                  (int)BTL_SHARE_THREADS == (int)RSTREAM_THREADS,
+              "the same values");
+
+static pthread_mutex_t stream_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct link stream_all = {&stream_all, &stream_all};
+static _Atomic unsigned stream_warned;
+
+/* The handle of the program: any value. Mutex held. */
+static bool stream_is_open(const struct rstream *stream)
+{
+    struct link *at, *after;
+
+    list_for_each (at, after, &stream_all)
+        if (container_of(at, struct rstream, link) == stream)
+            return true;
+    return false;
+}
+
+/* ---- ends ---- */
+
+int stream_add(rstream_t stream, struct rch *ch, struct error *err)
+{
+    int rc = 0;
+
+    pthread_mutex_lock(&stream_mutex);
+    if (!stream_is_open(stream)) {
+        rc = error_set(err, -EINVAL, "stream is %p, which is not open; rstream_open opens one",
+                       (void *)stream);
+    } else if (ch->cfg.threads) {
+        rc = error_set(err, -EINVAL,
+                       "stream is given and flags has RPIPE_THREADS; the pipes of a stream belong to one "
+                       "thread at a time");
+    } else {
+        ch->stream = stream;
+        list_append(&stream->ends, &ch->in_stream);
+        stream->count++;
+    }
+    pthread_mutex_unlock(&stream_mutex);
+    return rc;
+}
+
+void stream_remove(struct rch *ch)
+{
+    if (ch->stream == NULL)
+        return;
+    pthread_mutex_lock(&stream_mutex);
+    if (!list_empty(&ch->in_stream)) {
+        list_remove(&ch->in_stream);
+        ch->stream->count--;
+        if (ch->stream_entered) /* by rclose: the stream may be gone when that returns */
+            atomic_store(&ch->stream->inside, NULL);
+        ch->stream_entered = false;
+    }
+    pthread_mutex_unlock(&stream_mutex);
+}
+
+static void stream_explain(struct rch *ch, const char *got)
+{
+    char *why = NULL;
+
+    if (asprintf(&why, "%s; stream: %s", ch->why != NULL ? ch->why : "", got) < 0)
+        return; /* without memory it is not said */
+    free(ch->why);
+    ch->why = why;
+}
+
+void stream_mapped(struct rch *ch)
+{
+    if (ch->stream != NULL)
+        stream_explain(ch, "everywhere; on mapped memory pipes share nothing");
+}
+
+static void stream_open_part(struct rstream *s, struct stream_part *p, struct rch *ch)
+{
+    enum btl_share got = s->share;
+    struct error why = {""};
+    int rc = -ENOTSUP;
+
+    p->ops = ch->ops;
+    if (ch->ops->stream_open == NULL)
+        error_note(&why, "%s separates nothing: its connections are as without a stream", ch->ops->name);
+    else
+        rc = ch->ops->stream_open(ch->btl, s->share, &p->stream, &got, &why);
+    if (rc != 0 && rc != -ENOTSUP)
+        log_warn("%s: the stream has nothing of its own: %s", end_name(ch), why.text);
+    snprintf(p->why, sizeof(p->why), "%.255s", why.text);
+}
+
+/* Mutex held. NULL: more backends than there are. */
+static struct stream_part *stream_part_of(struct rstream *s, struct rch *ch)
+{
+    int i;
+
+    for (i = 0; i < STREAM_BACKENDS; i++) {
+        if (s->part[i].ops == NULL)
+            stream_open_part(s, &s->part[i], ch);
+        if (s->part[i].ops == ch->ops)
+            return &s->part[i];
+    }
+    return NULL;
+}
+
+void stream_join(struct rch *ch, struct btl_connection *connection)
+{
+    struct stream_part *part;
+
+    if (ch->stream == NULL)
+        return;
+    pthread_mutex_lock(&stream_mutex);
+    if (!list_empty(&ch->in_stream)) { /* else it was closed before the other end was here */
+        part = stream_part_of(ch->stream, ch);
+        if (part != NULL && part->stream != NULL)
+            ch->ops->connection_join(connection, part->stream);
+        if (part != NULL)
+            stream_explain(ch, part->why);
+    }
+    pthread_mutex_unlock(&stream_mutex);
+}
+
+/* ---- RMALLOC_DEBUG=1 ---- */
+
+int stream_debug_enter(struct rch *ch, const char *thread)
+{
+    struct rstream *s = ch->stream;
+    const char *inside = NULL, *name;
+
+    if (s == NULL)
+        return 0;
+    if (atomic_compare_exchange_strong(&s->inside, &inside, thread)) {
+        atomic_store_explicit(&s->inside_call, call_name(), memory_order_relaxed);
+        ch->stream_entered = true;
+        return 0;
+    }
+    if (inside == thread)
+        return 0;
+    name = atomic_load_explicit(&s->inside_call, memory_order_relaxed);
+    log_few(&stream_warned, "%s: two threads are inside its stream at the same time, in %s and in %s",
+            end_name(ch), name != NULL ? name : "a call", call_name());
+    return call_error(ch, -EBUSY,
+                      "another thread is inside %s of another pipe of the same stream; all pipes of a "
+                      "stream belong to one thread at a time",
+                      name != NULL ? name : "a call");
+}
+
+void stream_debug_leave(struct rch *ch, const char *thread)
+{
+    const char *own = thread;
+
+    if (!ch->stream_entered)
+        return;
+    ch->stream_entered = false;
+    (void)atomic_compare_exchange_strong(&ch->stream->inside, &own, NULL);
+}
+
+/* ---- the public calls ---- */
+
+/* Mutex held. */
+static void stream_free(struct rstream *s)
+{
+    int i;
+
+    list_remove(&s->link);
+    for (i = 0; i < STREAM_BACKENDS; i++)
+        if (s->part[i].stream != NULL)
+            s->part[i].ops->stream_close(s->part[i].stream);
+    free(s);
+}
+
+void streams_leave(void)
+{
+    pthread_mutex_lock(&stream_mutex);
+    while (!list_empty(&stream_all))
+        stream_free(container_of(stream_all.next, struct rstream, link));
+    pthread_mutex_unlock(&stream_mutex);
+}
+
+static int stream_open_checked(rstream_t *stream, const rstream_config_t *cfg, size_t size)
+{
+    struct error err = {""};
+    rstream_config_t known = {0};
+    struct rstream *s;
+    int rc = job_check();
+
+    if (rc != 0)
+        return rc;
+    if (stream == NULL)
+        return call_error(NULL, -EINVAL, "stream is NULL");
+    if (cfg != NULL && (rc = sized_copy(&known, sizeof(known), cfg, size, &err)) != 0)
+        return call_error(NULL, rc, "%s", err.text);
+    if ((unsigned)known.share > RSTREAM_THREADS)
+        return call_error(NULL, -EINVAL,
+                          "share is %d; it must be one of RSTREAM_DYNAMIC (the default) to RSTREAM_THREADS",
+                          (int)known.share);
+    s = calloc(1, sizeof(*s));
+    if (s == NULL)
+        return call_error(NULL, -ENOMEM, "no memory for another stream");
+    s->share = (enum btl_share)known.share;
+    list_init(&s->ends);
+    pthread_mutex_lock(&stream_mutex);
+    list_append(&stream_all, &s->link);
+    pthread_mutex_unlock(&stream_mutex);
+    *stream = s;
+    return 0;
+}
+
+int(rstream_open)(rstream_t *stream, const rstream_config_t *cfg, size_t size)
+{
+    struct call call;
+
+    call_enter(&call, "rstream_open");
+    return call_end(&call, stream_open_checked(stream, cfg, size));
+}
+
+/* Mutex held. */
+static int stream_busy(const struct rstream *s)
+{
+    const struct rch *ch = container_of(s->ends.next, struct rch, in_stream);
+
+    return call_error(NULL, -EBUSY, "%zu pipes of the stream are open, of which the first is %s; close them first",
+                      s->count, end_name(ch));
+}
+
+int rstream_close(rstream_t stream)
+{
+    struct call call;
+    int rc;
+
+    call_enter(&call, "rstream_close");
+    rc = job_check();
+    if (rc == 0) {
+        pthread_mutex_lock(&stream_mutex);
+        if (!stream_is_open(stream))
+            rc = call_error(NULL, -EINVAL, "stream is %p, which is not open", (void *)stream);
+        else if (!list_empty(&stream->ends))
+            rc = stream_busy(stream);
+        else
+            stream_free(stream);
+        pthread_mutex_unlock(&stream_mutex);
+    }
+    return call_end(&call, rc);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * biased.h: a lock that one thread enters with two stores and a load, and all others at a higher price (doc/threads.md, model/biased.pml).
+ *
+ * The owner stores `inside`, then loads `revoked`. Another thread stores `revoked`, executes a fence in every thread of this
+ * process (membarrier(2)), and then waits until the owner is not inside. So one of the two sees the other: the owner has stored `inside`
+ * before the fence, or loads `revoked` after it. The owner then takes the way of the others, which have a mutex among themselves.
+ *
+ * Invariants
+ * 1. At most one thread is inside.
+ * 2. The first thread that enters and claims it becomes the owner, and stays it: with two owners, one after the other, the store of
+ *    `inside` with which the old one leaves would hide that of the new one (mutant M_CHANGES).
+ */
+#ifndef UTIL_BIASED_H
+#define UTIL_BIASED_H
+
+#include "util/cpu.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct biased {
+    _Alignas(64) _Atomic uintptr_t owner; /* of a thread: its pthread_self(); 0: none yet */
+    _Atomic uint32_t inside;  /* the owner is; it alone stores it */
+    _Atomic uint32_t revoked; /* another thread is, or waits to be */
+    bool fences;              /* no membarrier: the owner executes the fence */
+    _Alignas(64) pthread_mutex_t mutex; /* of the other threads */
+};
+
+void biased_init(struct biased *b);
+void biased_fini(struct biased *b);
+/* `claims`: the thread may become the owner. */
+void biased_enter_other(struct biased *b, bool claims) NOINLINE;
+void biased_leave_other(struct biased *b) NOINLINE;
+
+static inline uintptr_t biased_self(void) { return (uintptr_t)pthread_self(); }
+
+/* Returns what biased_leave needs. */
+static inline bool biased_enter(struct biased *b, bool claims)
+{
+    const uintptr_t self = biased_self();
+
+    if (LIKELY(atomic_load_explicit(&b->owner, memory_order_relaxed) == self)) {
+        atomic_store_explicit(&b->inside, 1, memory_order_relaxed);
+        if (UNLIKELY(b->fences))
+            atomic_thread_fence(memory_order_seq_cst); /* pairs with that of biased_enter_other */
+        else
+            atomic_signal_fence(memory_order_seq_cst); /* pairs with the membarrier there */
+        /* acquire: what another thread has done inside; pairs with biased_leave_other */
+        if (LIKELY(atomic_load_explicit(&b->revoked, memory_order_acquire) == 0))
+            return true;
+        /* release: pairs with the acquire of a thread that waits for it */
+        atomic_store_explicit(&b->inside, 0, memory_order_release);
+    }
+    biased_enter_other(b, claims);
+    return false;
+}
+
+static inline void biased_leave(struct biased *b, bool as_owner)
+{
+    if (LIKELY(as_owner)) /* release: pairs with the acquire of biased_enter_other */
+        atomic_store_explicit(&b->inside, 0, memory_order_release);
+    else
+        biased_leave_other(b);
+}
+
+#endif
