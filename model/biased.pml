@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * biased.pml: a lock that is biased to its owner (lib/util/biased.h): at most one thread is inside, and nobody waits for ever.
+ * biased.pml: a lock that is biased to its owner (lib/util/biased.h): at most one thread is inside, and no thread waits for ever.
  *
  * N threads enter ROUNDS times each. The store of `inside` stays in the store buffer of its thread until that is drained, which happens
  * at any moment, or by the membarrier of another thread. All other stores are followed by a call of the kernel or a mutex.

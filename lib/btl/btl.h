@@ -398,7 +398,7 @@ struct btl_ops {
      */
 
     /*
-     * Opens resources for the connections of one thread; *got is what it got of what it wanted, and `why` says it, with the reason
+     * Opens resources for the connections of one thread; *got is what there is of `wanted`, and `why` describes it, with the reason
      * where it is less.
      */
     int (*stream_open)(struct btl *btl, enum btl_share wanted, struct btl_stream **stream,

@@ -23,10 +23,10 @@
 
 struct biased {
     _Alignas(64) _Atomic uintptr_t owner; /* of a thread: its pthread_self(); 0: none yet */
-    _Atomic uint32_t inside;  /* the owner is; it alone stores it */
-    _Atomic uint32_t revoked; /* another thread is, or waits to be */
-    bool fences;              /* no membarrier: the owner executes the fence */
-    _Alignas(64) pthread_mutex_t mutex; /* of the other threads */
+    _Atomic uint32_t inside;              /* the owner is; it alone stores it */
+    _Atomic uint32_t revoked;             /* another thread is, or waits to be */
+    bool fences;                          /* no membarrier: the owner executes the fence */
+    _Alignas(64) pthread_mutex_t mutex;   /* of the other threads */
 };
 
 void biased_init(struct biased *b);

@@ -229,7 +229,8 @@ static void test_held_transfers(void)
     REQUIRE(ops->get(a, &back, &done) == 0 && counts().doorbells == c0.doorbells + 1, "with a get");
     while (atomic_load(&done.pending) != 0)
         REQUIRE(ops->progress(a) == 0, "progress");
-    REQUIRE(atomic_load(&done.error) == 0 && near_words[512] == 1234, "the get is behind the write");
+    REQUIRE(atomic_load(&done.error) == 0 && near_words[512] == 1234,
+            "the get is behind the write");
     for (i = 0; i < 31; i++)
         REQUIRE(ops->write(a, NULL, &slot) == 0, "write");
     REQUIRE(ops->hold(a, 32) == 0 && counts().doorbells == c0.doorbells + 2, "posted by hold");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * count_locks.h: counts the locks that a thread takes, by who takes them: this library with its modules, or others (the provider of a
+ * count_locks.h: counts the locks that a thread takes, by the library that takes them: this one with its modules, or others (the provider of a
  * device). The functions are defined in the program, which exports them (-export-dynamic): so every library calls these. Include it in one
  * file of a program.
  */
@@ -81,6 +81,7 @@ static void lock_count(const void *caller)
 }
 
 #define LOCK_COUNTED(name, type)                                                                   \
+    __attribute__((visibility("default"))) int name(type *lock);                                   \
     int name(type *lock)                                                                           \
     {                                                                                              \
         static int (*real)(type *);                                                                \

@@ -69,7 +69,7 @@ static void test_doorbells(rpipe_op_t op)
     receive_all(&p, N, 8, 0);
     print_message("doorbells per message of 8 bytes: %.3f corked, %.3f not\n",
                   (double)corked / (ROUNDS * N), (double)uncorked / N);
-    if (holds()) /* one for 32, and the credits: some for each half of a ring */
+    if (holds()) /* one for 32, and the credits: two for each ring */
         assert_true(corked * 20 <= ROUNDS * N);
     pair_close(&p);
 }
@@ -160,10 +160,14 @@ static void test_what_posts(rpipe_op_t op)
     static const struct {
         const char *name;
         void (*post)(struct pair *p);
-    } way[] = {{"rcork 0", by_uncork}, {"rflush", by_flush},
-               {"rprogress", by_progress}, {"rread_nb of another pipe", by_read_nb},
-               {"rread of another pipe", by_read}, {"rrecv of another pipe", by_recv},
-               {"rpoll of another pipe", by_poll}, {"network_barrier", by_barrier},
+    } way[] = {{"rcork 0", by_uncork},
+               {"rflush", by_flush},
+               {"rprogress", by_progress},
+               {"rread_nb of another pipe", by_read_nb},
+               {"rread of another pipe", by_read},
+               {"rrecv of another pipe", by_recv},
+               {"rpoll of another pipe", by_poll},
+               {"network_barrier", by_barrier},
                {"rboard_sleep", by_board}};
     rboard_config_t cfg = {.context = 5 + (op == RPIPE_GET)};
 
@@ -336,9 +340,9 @@ static void test_misuse(rpipe_op_t op)
 static int group(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(test_doorbells), BOTH(test_thirty_two), BOTH(test_what_posts), BOTH(test_close),
-        BOTH(test_full_ring), BOTH(test_many),       BOTH(test_sizes),      BOTH(test_ping_pong),
-        BOTH(test_misuse)};
+        BOTH(test_doorbells), BOTH(test_thirty_two), BOTH(test_what_posts),
+        BOTH(test_close),     BOTH(test_full_ring),  BOTH(test_many),
+        BOTH(test_sizes),     BOTH(test_ping_pong),  BOTH(test_misuse)};
 
     return cmocka_run_group_tests(tests, pair_setup, pair_teardown);
 }

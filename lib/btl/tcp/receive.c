@@ -369,8 +369,7 @@ bool receive_drive(struct btl_connection *c)
         (void)tcp_fail(c, -ECONNRESET, "the other end has closed it, or its process has ended");
     else if (n < 0 && n != -EAGAIN && n != -EINTR)
         (void)tcp_fail(c, (int)n, "recv(2): %s", strerror((int)-n));
-    if (tcp_error_of(c) == 0 && c->fd >= 0 &&
-        (c->holds == 0 || c->queue.blocked || reply_waits(c)))
+    if (tcp_error_of(c) == 0 && c->fd >= 0 && (c->holds == 0 || c->queue.blocked || reply_waits(c)))
         reply_send(c); /* here, because no event may follow that sends the answers */
     return all > 0;
 }

@@ -145,7 +145,8 @@ static int verbs_connect_without_domain(struct btl_connection *connection,
 
     if (rdma_create_qp(connection->id, connection->btl->pd, init) != 0)
         return -errno;
-    log_info("verbs: a pipe of a stream to rank %d is static, since its thread domain has no further queue "
+    log_info("verbs: a pipe of a stream to rank %d is static, since its thread domain has no "
+             "further queue "
              "pair: %s",
              connection->peer, strerror(error));
     connection->pd = connection->btl->pd;

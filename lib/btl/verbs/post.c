@@ -367,7 +367,7 @@ static NOINLINE int verbs_post_long(struct btl_connection *connection, const str
 }
 
 int verbs_post_write(struct btl_connection *connection, const struct btl_transfer *payload,
-                const struct btl_transfer *slot)
+                     const struct btl_transfer *slot)
 {
     struct ibv_send_wr wr[2], *last = NULL;
     struct ibv_sge sge[2];
@@ -450,7 +450,7 @@ static inline uint32_t verbs_post_first_part(const struct btl_connection *connec
 }
 
 int verbs_post_get(struct btl_connection *connection, const struct btl_transfer *t,
-              struct btl_done *done)
+                   struct btl_done *done)
 {
     struct ibv_send_wr wr[2] = {{.opcode = IBV_WR_RDMA_READ, .next = &wr[1]},
                                 {.opcode = IBV_WR_RDMA_READ}};
@@ -487,7 +487,7 @@ int verbs_post_get(struct btl_connection *connection, const struct btl_transfer 
 }
 
 int verbs_post_atomic(struct btl_connection *connection, int op, const struct btl_transfer *at,
-                 uint64_t operand, uint64_t compare, struct btl_done *done)
+                      uint64_t operand, uint64_t compare, struct btl_done *done)
 {
     struct ibv_send_wr wr = {.num_sge = 1};
     struct ibv_sge sge = {.addr = (uintptr_t)connection->btl->scratch,

@@ -9,7 +9,7 @@
  *   SHARED_DYNAMIC  a thread domain for two streams: not through libibverbs, in whose domains a device may leave out its locks
  *   STATIC          the domain of the process
  *   THREADS         one queue pair for all: not here, where a queue pair belongs to one pipe
- * What cannot be had becomes the next one of the list; THREADS becomes STATIC.
+ * What the device does not have becomes the next one of the list; THREADS becomes STATIC.
  */
 #include "btl/verbs/stream.h"
 
@@ -24,9 +24,9 @@
 #define GENERATIONS ((UINT64_C(1) << (64 - WR_NUMBER_BITS)) / STREAM_LINES)
 
 static const char *const stream_names[] = {
-    [BTL_SHARE_DYNAMIC] = "dynamic",       [BTL_SHARE_EVERYWHERE] = "everywhere",
-    [BTL_SHARE_2XDYNAMIC] = "2xdynamic",   [BTL_SHARE_SHARED_DYNAMIC] = "shared dynamic",
-    [BTL_SHARE_STATIC] = "static",         [BTL_SHARE_THREADS] = "threads"};
+    [BTL_SHARE_DYNAMIC] = "dynamic",     [BTL_SHARE_EVERYWHERE] = "everywhere",
+    [BTL_SHARE_2XDYNAMIC] = "2xdynamic", [BTL_SHARE_SHARED_DYNAMIC] = "shared dynamic",
+    [BTL_SHARE_STATIC] = "static",       [BTL_SHARE_THREADS] = "threads"};
 
 /* ---- domains ---- */
 
@@ -256,9 +256,10 @@ void verbs_connection_join(struct btl_connection *connection, struct btl_stream 
     if (own != NULL)
         (void)ibv_destroy_cq(own);
     else
-        log_info("verbs: a pipe of a stream has a completion queue of its own: that of the stream has "
-                 "%u entries and cannot have %u more: %s",
-                 s->entries, connection->depth, strerror(-rc));
+        log_info(
+            "verbs: a pipe of a stream has a completion queue of its own: that of the stream has "
+            "%u entries and cannot have %u more: %s",
+            s->entries, connection->depth, strerror(-rc));
 }
 
 struct btl_stream *verbs_stream_part(struct btl_connection *connection)

@@ -30,9 +30,9 @@ struct btl_stream {
     /* ---- opening and closing: inside, too ---- */
     struct btl *btl;
     enum btl_share got;
-    struct ibv_td *td[2];     /* NULL: none */
-    struct ibv_pd *domain[2]; /* parent domains: btl.pd with a thread domain */
-    struct ibv_qp *unused;    /* 2XDYNAMIC: in the second one */
+    struct ibv_td *td[2];       /* NULL: none */
+    struct ibv_pd *domain[2];   /* parent domains: btl.pd with a thread domain */
+    struct ibv_qp *unused;      /* 2XDYNAMIC: in the second one */
     uint32_t entries, reserved; /* of `cq`: that it has; for the work requests of its connections */
     uint32_t connections;       /* open ones, and 1 until the stream is closed */
     uint64_t generation;

@@ -16,9 +16,10 @@ static int cork_attempt(struct rch *ch, void *arguments)
     const bool on = *(const int *)arguments != 0;
 
     if (on && ch->cfg.threads)
-        return call_error(ch, -EINVAL,
-                          "the pipe was opened with RPIPE_THREADS; messages are held for one thread, "
-                          "which posts them before it waits");
+        return call_error(
+            ch, -EINVAL,
+            "the pipe was opened with RPIPE_THREADS; messages are held for one thread, "
+            "which posts them before it waits");
     ch->corked = on;
     if (on)
         return 0;

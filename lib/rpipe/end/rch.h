@@ -164,8 +164,9 @@ struct rch {
     struct rstream *stream;      /* stream.h; NULL: none */
     struct link in_stream;       /* rstream.ends, until rclose */
     bool stream_entered;         /* RMALLOC_DEBUG: by the call that is inside this end */
-    const void *cork_table;      /* of the thread that has left messages in this end (cork.h); NULL: none has */
-    bool corked;                 /* writer: rcork */
+    const void
+        *cork_table; /* of the thread that has left messages in this end (cork.h); NULL: none has */
+    bool corked;     /* writer: rcork */
 
     struct rendezvous_end end;
     /* allocated when the end is opened, so that closing never fails for lack of memory */
@@ -219,6 +220,18 @@ static inline _Atomic uint32_t *end_wake_word(struct rch *ch, uint32_t state)
     return (state & STATE_WRITER) != 0 ? &ch->ring->control.writer_wake
                                        : &ch->ring->control.reader_wake;
 }
+
+/*
+ * Ends of different threads share no line: an end begins and ends on one. Within it the words that the fast path of each message
+ * touches are apart from those that other threads store.
+ */
+static_assert(_Alignof(struct rch) == CACHE_LINE && sizeof(struct rch) % CACHE_LINE == 0,
+              "an end has its lines alone");
+static_assert(offsetof(struct rch, w) % CACHE_LINE == 0 &&
+                  offsetof(struct rch, wakes) % CACHE_LINE == 0,
+              "parts begin a line");
+static_assert(offsetof(struct rch, sleeps) / CACHE_LINE > offsetof(struct rch, pool) / CACHE_LINE,
+              "what waiting threads count is not in the line of every call");
 
 /*
  * The heap of a writer, or NULL while it may not be used. `state` was loaded with acquire: the service thread makes the heap

@@ -67,9 +67,10 @@ int stream_add(rstream_t stream, struct rch *ch, struct error *err)
         rc = error_set(err, -EINVAL, "stream is %p, which is not open; rstream_open opens one",
                        (void *)stream);
     } else if (ch->cfg.threads) {
-        rc = error_set(err, -EINVAL,
-                       "stream is given and flags has RPIPE_THREADS; the pipes of a stream belong to one "
-                       "thread at a time");
+        rc = error_set(
+            err, -EINVAL,
+            "stream is given and flags has RPIPE_THREADS; the pipes of a stream belong to one "
+            "thread at a time");
     } else {
         ch->stream = stream;
         list_append(&stream->ends, &ch->in_stream);
@@ -99,7 +100,7 @@ static void stream_explain(struct rch *ch, const char *got)
     char *why = NULL;
 
     if (asprintf(&why, "%s; stream: %s", ch->why != NULL ? ch->why : "", got) < 0)
-        return; /* without memory it is not said */
+        return; /* without memory the description lacks it */
     free(ch->why);
     ch->why = why;
 }
@@ -118,7 +119,8 @@ static void stream_open_part(struct rstream *s, struct stream_part *p, struct rc
 
     p->ops = ch->ops;
     if (ch->ops->stream_open == NULL)
-        error_note(&why, "%s separates nothing: its connections are as without a stream", ch->ops->name);
+        error_note(&why, "%s separates nothing: its connections are as without a stream",
+                   ch->ops->name);
     else
         rc = ch->ops->stream_open(ch->btl, s->share, &p->stream, &got, &why);
     if (rc != 0 && rc != -ENOTSUP)
@@ -174,12 +176,14 @@ int stream_debug_enter(struct rch *ch, const char *thread)
     if (inside == thread)
         return 0;
     name = atomic_load_explicit(&s->inside_call, memory_order_relaxed);
-    log_few(&stream_warned, "%s: two threads are inside its stream at the same time, in %s and in %s",
-            end_name(ch), name != NULL ? name : "a call", call_name());
-    return call_error(ch, -EBUSY,
-                      "another thread is inside %s of another pipe of the same stream; all pipes of a "
-                      "stream belong to one thread at a time",
-                      name != NULL ? name : "a call");
+    log_few(&stream_warned,
+            "%s: two threads are inside its stream at the same time, in %s and in %s", end_name(ch),
+            name != NULL ? name : "a call", call_name());
+    return call_error(
+        ch, -EBUSY,
+        "another thread is inside %s of another pipe of the same stream; all pipes of a "
+        "stream belong to one thread at a time",
+        name != NULL ? name : "a call");
 }
 
 void stream_debug_leave(struct rch *ch, const char *thread)
@@ -228,9 +232,10 @@ static int stream_open_checked(rstream_t *stream, const rstream_config_t *cfg, s
     if (cfg != NULL && (rc = sized_copy(&known, sizeof(known), cfg, size, &err)) != 0)
         return call_error(NULL, rc, "%s", err.text);
     if ((unsigned)known.share > RSTREAM_THREADS)
-        return call_error(NULL, -EINVAL,
-                          "share is %d; it must be one of RSTREAM_DYNAMIC (the default) to RSTREAM_THREADS",
-                          (int)known.share);
+        return call_error(
+            NULL, -EINVAL,
+            "share is %d; it must be one of RSTREAM_DYNAMIC (the default) to RSTREAM_THREADS",
+            (int)known.share);
     s = calloc(1, sizeof(*s));
     if (s == NULL)
         return call_error(NULL, -ENOMEM, "no memory for another stream");
@@ -256,8 +261,10 @@ static int stream_busy(const struct rstream *s)
 {
     const struct rch *ch = container_of(s->ends.next, struct rch, in_stream);
 
-    return call_error(NULL, -EBUSY, "%zu pipes of the stream are open, of which the first is %s; close them first",
-                      s->count, end_name(ch));
+    return call_error(
+        NULL, -EBUSY,
+        "%zu pipes of the stream are open, of which the first is %s; close them first", s->count,
+        end_name(ch));
 }
 
 int rstream_close(rstream_t stream)
