@@ -50,7 +50,7 @@ typedef enum {
 } rstream_share_t;
 
 typedef struct rstream_config {
-    rstream_share_t share; /* wanted category; rinfo_describe of a pipe has the one that there is, and the reason */
+    rstream_share_t share; /* category; rinfo_describe of a pipe has the one that there is */
 } rstream_config_t;
 
 /* Opens a stream; cfg NULL: the default. Its pipes are opened with .stream, and belong to one thread at a time. */
