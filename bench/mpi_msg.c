@@ -43,7 +43,7 @@ int main(int argc, char **argv)
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
     peer = 1 - rank;
-    msg_loop_run(rank, &calls);
+    msg_loop_run(rank, argv + 1, &calls);
     MPI_Finalize();
     return 0;
 }

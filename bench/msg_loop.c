@@ -13,6 +13,7 @@ static const struct msg_loop_calls *loop;
 static int loop_rank;
 static char *loop_out, *loop_in;
 static uint64_t loop_sum;
+static double loop_time[1000]; /* ns of the rounds of a loop */
 
 static double now_ns(void)
 {
@@ -49,6 +50,20 @@ static void print(const char *name, size_t bytes, double ns)
 {
     if (loop_rank == 0)
         printf("%s_%zu %.1f\n", name, bytes, ns);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Of loop_time: one interruption of a process takes longer than many transfers. */
+static double median(int rounds)
+{
+    qsort(loop_time, (size_t)rounds, sizeof(loop_time[0]), by_time);
+    return loop_time[rounds / 2];
 }
 
 /* Half of a round trip. */
@@ -105,43 +120,117 @@ static void latency_beside(const char *name, int posted, int rounds)
     loop->wait(MSG_LOOP_WINDOW, MSG_LOOP_OTHERS);
 }
 
-/* One process sends to another one whose receive is posted before, or that posts it 30 us after the send. */
+/*
+ * One process sends to another one whose receive was posted before, or is posted 30 us after the send. The time from the later of the
+ * two calls, whose process puts it into the answer or keeps it, until the sender has the answer: one clock, since it is one host.
+ */
 static void who_comes_first(const char *name, size_t bytes, int receiver_first, int rounds)
 {
-    double sum = 0;
+    double began, until;
 
     for (int i = -rounds / 10; i < rounds; i++) {
-        double began, until;
-
         if (loop_rank == 1 && receiver_first)
             loop->irecv(0, loop_in, bytes, TAG);
+        if (loop_rank == 0)
+            touch_out(bytes, i);
         one_way(0, 0, i, loop_rank == 1);
         for (until = now_ns() + (receiver_first == (loop_rank == 0) ? 30e3 : 0); now_ns() < until;)
             ;
         began = now_ns();
-        if (loop_rank == 0) {
-            touch_out(bytes, i);
+        if (loop_rank == 0)
             loop->isend(0, loop_out, bytes, TAG);
-        } else if (!receiver_first) {
+        else if (!receiver_first)
             loop->irecv(0, loop_in, bytes, TAG);
-        }
         loop->wait(0, 1);
-        if (loop_rank == 1)
+        if (loop_rank == 1) {
             touch_in(bytes);
-        one_way(0, 0, i, loop_rank == 1);
+            loop->send(&began, sizeof(began), TAG);
+        } else {
+            loop->recv(receiver_first ? &until : &began, sizeof(began), TAG);
+        }
         if (i >= 0)
-            sum += now_ns() - began;
+            loop_time[i] = now_ns() - began;
     }
-    print(name, bytes, sum / rounds);
+    print(name, bytes, median(rounds));
 }
 
-void msg_loop_run(int rank, const struct msg_loop_calls *calls)
+static void compute(double ns)
+{
+    double until = now_ns() + ns;
+
+    while (now_ns() < until)
+        ;
+}
+
+/* One side begins, computes for 1 ms, or not (alone), and waits, while the other side waits: its time beyond computing. */
+static void hidden(const char *name, size_t bytes, int computes, double ns, int rounds)
+{
+    double began;
+
+    for (int i = -rounds / 10; i < rounds; i++) {
+        if (loop_rank == 1 && computes == 1)
+            loop->irecv(0, loop_in, bytes, TAG);
+        one_way(0, 0, i, loop_rank == 1);
+        began = now_ns();
+        if (loop_rank != computes) {
+            one_way(bytes, 0, i, loop_rank == 0);
+            continue;
+        }
+        if (loop_rank == 0)
+            loop->isend(0, loop_out, bytes, TAG);
+        compute(ns);
+        loop->wait(0, 1);
+        if (i >= 0)
+            loop_time[i] = now_ns() - began - ns;
+    }
+    if (loop_rank == computes)
+        printf("%s_%zu %.1f\n", name, bytes, median(rounds));
+}
+
+/* Is the row asked for? No name: all are. */
+static int asked(char **names, const char *name)
+{
+    for (int i = 0; names != NULL && names[i] != NULL; i++) {
+        if (strncmp(names[i], name, strlen(names[i])) == 0)
+            return 1;
+        if (names[i + 1] == NULL)
+            return 0;
+    }
+    return 1;
+}
+
+static void run_sizes(char **names)
 {
     static const struct {
         size_t bytes;
         int rounds;
     } sizes[] = {{4096, 20000}, {65536, 3000}, {1 << 20, 200}, {LONGEST, 50}};
 
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        if (asked(names, "touched"))
+            latency("touched", sizes[i].bytes, 1, sizes[i].rounds);
+        if (asked(names, "untouched"))
+            latency("untouched", sizes[i].bytes, 0, sizes[i].rounds);
+    }
+}
+
+static void run_orders(char **names)
+{
+    static const size_t sizes[] = {8, 16384, 65536};
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]) && asked(names, "order"); i++) {
+        who_comes_first("order_receiver", sizes[i], 1, 1000);
+        who_comes_first("order_sender", sizes[i], 0, 1000);
+    }
+    if (!asked(names, "hidden"))
+        return;
+    hidden("hidden_alone", 1 << 20, 0, 0, 100);
+    hidden("hidden_sender", 1 << 20, 0, 1e6, 100);
+    hidden("hidden_receiver", 1 << 20, 1, 1e6, 100);
+}
+
+void msg_loop_run(int rank, char **names, const struct msg_loop_calls *calls)
+{
     loop = calls;
     loop_rank = rank;
     loop_out = aligned_alloc(4096, LONGEST);
@@ -150,16 +239,16 @@ void msg_loop_run(int rank, const struct msg_loop_calls *calls)
         exit(1);
     memset(loop_out, 1, LONGEST);
     memset(loop_in, 1, LONGEST);
-    latency("latency", 8, 0, 200000);
-    rate(8, 20000);
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        latency("touched", sizes[i].bytes, 1, sizes[i].rounds);
-        latency("untouched", sizes[i].bytes, 0, sizes[i].rounds);
-    }
-    latency_beside("posted_1024", 1, 50000);
-    latency_beside("waiting_1024", 0, 50000);
-    who_comes_first("receiver_first", 65536, 1, 1000);
-    who_comes_first("sender_first", 65536, 0, 1000);
+    if (asked(names, "latency"))
+        latency("latency", 8, 0, 100000);
+    if (asked(names, "rate"))
+        rate(8, 10000);
+    run_sizes(names);
+    if (asked(names, "posted"))
+        latency_beside("posted_1024", 1, 30000);
+    if (asked(names, "waiting"))
+        latency_beside("waiting_1024", 0, 30000);
+    run_orders(names);
     if (loop_sum == 1)
         printf("unlikely 1\n");
     free(loop_out);

@@ -20,7 +20,7 @@ struct msg_loop_calls {
     void (*wait)(int first, int n);
 };
 
-/* Prints a line "NAME NANOSECONDS" for each loop; rank is 0 or 1. */
-void msg_loop_run(int rank, const struct msg_loop_calls *calls);
+/* Prints a line "NAME NANOSECONDS" for each loop whose name begins with one of `names`, which ends with NULL; rank is 0 or 1. */
+void msg_loop_run(int rank, char **names, const struct msg_loop_calls *calls);
 
 #endif

@@ -461,6 +461,7 @@ lib_libmsg_la_SOURCES = \
 	lib/msg/advertise.h \
 	lib/msg/arrive.c \
 	lib/msg/arrive.h \
+	lib/msg/cell.h \
 	lib/msg/context.c \
 	lib/msg/control.c \
 	lib/msg/fail.c \
@@ -472,6 +473,8 @@ lib_libmsg_la_SOURCES = \
 	lib/msg/match.c \
 	lib/msg/match.h \
 	lib/msg/msg.h \
+	lib/msg/move.c \
+	lib/msg/move.h \
 	lib/msg/out.c \
 	lib/msg/out.h \
 	lib/msg/places.c \
@@ -490,6 +493,8 @@ lib_libmsg_la_SOURCES = \
 	lib/msg/serve.h \
 	lib/msg/wait.c \
 	lib/msg/wait.h \
+	lib/msg/window.c \
+	lib/msg/window.h \
 	lib/msg/wire.c \
 	lib/msg/wire.h
 lib_libmsg_la_CPPFLAGS = $(AM_CPPFLAGS) $(long_names)

@@ -87,8 +87,12 @@ void msg_advertise(struct msg_link *l)
             return;
         if (match_held(&msg->posted, &r->node))
             continue;
-        f.skip = match_place(&msg->posted, &r->node);
+        f.extra = match_place(&msg->posted, &r->node);
         f.number = r->rtr = ++l->rtr;
+        if (l->remote != NULL) {
+            f.where = (uintptr_t)r->buf;
+            f.open = !r->blocking;
+        }
         r->advertised = true;
         l->advertised++;
         advertise_unwish(msg, r);
@@ -203,6 +207,6 @@ void msg_advertise_end(struct msg_link *l, int code)
             msg_unpost(msg, r);
             r->status = (rmsg_status_t){.from = l->peer, .space = r->space, .tag = r->tag};
         }
-        msg_request_received(msg, r, code);
+        msg_request_received(msg, r, msg_request_is_moved(r) ? 0 : code);
     }
 }

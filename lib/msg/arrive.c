@@ -5,22 +5,29 @@
 #include "msg/advertise.h"
 #include "msg/kept.h"
 #include "msg/link.h"
+#include "msg/move.h"
 #include "msg/out.h"
 #include "msg/request.h"
 #include "msg/serve.h"
+#include "msg/window.h"
 
 #include <errno.h>
 
 /* ---- messages that have waited ---- */
 
-/* The payload of r is at the sender, and the receiver has it moved. */
-static void arrive_fetch(struct msg_link *l, struct msg_request *r, uint32_t send)
+/* The payload of r is at the sender, and the receiver has it moved; with a cell (number + 1) it begins to do so itself. */
+static void arrive_fetch(struct msg_link *l, struct msg_request *r, uint32_t send, uint32_t cell,
+                         uint64_t where)
 {
     struct msg_wire_fields f = {.id = pool_id(&r->item), .bytes = r->total};
 
     r->state = MSG_ARRIVING;
     if (r->total > 0) {
+        if (cell != 0)
+            f.where = (uintptr_t)r->buf;
         msg_out_say(l, MSG_WIRE_CTS, 0, send, &f);
+        if (cell != 0)
+            msg_move_receive(l, r, cell - 1, where);
         return;
     }
     msg_out_say(l, MSG_WIRE_FIN, 0, send, NULL);
@@ -31,14 +38,15 @@ void msg_arrive_take(struct rmsg *msg, struct msg_message *m, struct msg_request
 {
     struct match_key key = m->match.node[MATCH_EXACT].key;
     struct msg_link *l = m->link;
-    uint32_t send = m->send;
+    const uint32_t send = m->send, cell = m->cell;
+    const uint64_t where = m->where;
 
     msg->counts.received_waiting++;
     msg_request_matched(r, l, key.space, key.tag, m->bytes);
     if (m->offered) {
         msg_kept_free(msg, m);
         if (send != 0)
-            arrive_fetch(l, r, send);
+            arrive_fetch(l, r, send, cell, where);
         else
             msg_request_received(msg, r, l->code);
         return;
@@ -87,7 +95,7 @@ static const char *arrive_msg(struct msg_link *l, const struct msg_wire *w, radd
     if (MSG_UNLIKELY(r != NULL && r->abandoned))
         r = arrive_abandoned(l, w, r);
     if (r == NULL)
-        return msg_kept_add(l, w, d, 0, w->bytes);
+        return msg_kept_add(l, w, d, NULL);
     l->msg->counts.received_posted++;
     msg_unpost(l->msg, r);
     msg_request_matched(r, l, w->space, w->word, w->bytes);
@@ -101,26 +109,36 @@ static const char *arrive_msg(struct msg_link *l, const struct msg_wire *w, radd
     return NULL;
 }
 
+/* A cell that is named can be used, or none is named. */
+static inline bool arrive_has_cell(const struct msg_link *l, const struct msg_wire_fields *f)
+{
+    return f->extra == 0 ||
+           (f->extra <= MSG_CELLS && f->where != 0 && l->in_cells != NULL && l->remote != NULL);
+}
+
 static const char *arrive_rts(struct msg_link *l, const struct msg_wire *w,
                               const struct msg_wire_fields *f)
 {
     struct msg_request *r;
     bool advertised;
 
-    if (f->id == 0 || f->bytes > SIZE_MAX / 2)
-        return "an RTS without a send, or with an impossible length";
+    if (f->id == 0 || f->bytes > SIZE_MAX / 2 || !arrive_has_cell(l, f))
+        return "an RTS without a send, or with an impossible length or cell";
     l->seen++;
     r = arrive_match(l, w);
     if (MSG_UNLIKELY(r != NULL && r->abandoned && !r->advertised)) /* advertised: DATA will come */
         r = arrive_abandoned(l, w, r);
     if (r == NULL)
-        return msg_kept_add(l, w, ADDR_NULL, f->id, f->bytes);
+        return msg_kept_add(l, w, ADDR_NULL, f);
     l->msg->counts.received_offered++;
     advertised = r->advertised;
     msg_unpost(l->msg, r);
     msg_request_matched(r, l, w->space, w->word, f->bytes);
     if (!advertised) {
-        arrive_fetch(l, r, f->id);
+        arrive_fetch(l, r, f->id, f->extra, f->where);
+    } else if (f->extra != 0) { /* the sender begins when it finds the RTR */
+        r->other = f->id;
+        msg_move_receive(l, r, f->extra - 1, f->where);
     } else {
         r->state = MSG_PROMISED;
         r->other = f->id;
@@ -135,7 +153,8 @@ static const char *arrive_placed(struct msg_link *l, const struct msg_wire *w,
 
     l->seen++;
     r = arrive_match(l, w);
-    if (r == NULL || !r->advertised || pool_id(&r->item) != f->id || f->bytes > SIZE_MAX / 2)
+    if (r == NULL || !r->advertised || pool_id(&r->item) != f->id || f->bytes > SIZE_MAX / 2 ||
+        !arrive_has_cell(l, f))
         return "a message for a receive that is not the next one";
     l->msg->counts.received_placed++;
     msg_unpost(l->msg, r);
@@ -143,18 +162,21 @@ static const char *arrive_placed(struct msg_link *l, const struct msg_wire *w,
     r->state = MSG_ARRIVING;
     if (r->total == 0)
         msg_request_received(l->msg, r, 0);
+    else if (f->extra != 0)
+        msg_move_receive(l, r, f->extra - 1, f->where);
     return NULL;
 }
 
 /* ---- payloads ---- */
 
-/* The receive of this link with an id, in one of two states; or NULL. */
+/* The receive of this link with an id, in one of two states, whose payload comes as parts; or NULL. */
 static inline struct msg_request *arrive_receive(struct msg_link *l, uint32_t id,
                                                  enum msg_state state, enum msg_state or_state)
 {
     struct msg_request *r = pool_by_id(&l->msg->requests, id);
 
-    return r != NULL && !r->send && r->link == l && (r->state == state || r->state == or_state)
+    return r != NULL && !r->send && r->link == l && r->cell == NULL &&
+                   (r->state == state || r->state == or_state)
                ? r
                : NULL;
 }
@@ -196,7 +218,11 @@ static const char *arrive_refused(struct msg_link *l, uint32_t receive, uint32_t
     if (r->state == MSG_POSTED && r->advertised && r->peer == l->peer)
         msg_advertise_refused(l, r);
     else if (r->state == MSG_PROMISED && r->link == l)
-        arrive_fetch(l, r, r->other);
+        arrive_fetch(l, r, r->other, 0, 0);
+    else if (r->state == MSG_ARRIVING && r->link == l && r->cell != NULL)
+        msg_out_say(l, MSG_WIRE_CTS, 0, r->other,
+                    &(struct msg_wire_fields){
+                        .id = receive, .bytes = r->total, .where = (uintptr_t)r->buf});
     return NULL;
 }
 
@@ -215,12 +241,18 @@ static const char *arrive_abort(struct msg_link *l, uint32_t receive)
 static const char *arrive_fixed(struct msg_link *l, const struct msg_wire *w, raddr_t d)
 {
     struct msg_wire_fields f;
-    bool valid = msg_wire_fields(w, w->bytes > 0 ? rmalloc_ptr(l->in, d) : NULL, &f);
+    bool valid;
+
+    if (w->kind == MSG_WIRE_WINDOW || w->kind == MSG_WIRE_CELLS)
+        return msg_window_arrived(l, w, d);
+    valid = msg_wire_fields(w, w->bytes > 0 ? rmalloc_ptr(l->in, d) : NULL, &f);
 
     (void)rmalloc_free(l->in, d);
     if (!valid)
         return "a message whose fields are not valid";
     switch (w->kind) {
+    case MSG_WIRE_READY:
+        return msg_window_ready(l);
     case MSG_WIRE_RTS:
         return arrive_rts(l, w, &f);
     case MSG_WIRE_PLACED:

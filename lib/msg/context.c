@@ -2,6 +2,7 @@
 /* context.c: rmsg_open, rmsg_close, rmsg_set_timeout, rmsg_count: a context, its configuration, and its counters. */
 #include "msg/fail.h"
 #include "msg/link.h"
+#include "msg/move.h"
 #include "util/clock.h"
 #include "util/hash.h"
 #include "util/sized.h"
@@ -85,9 +86,12 @@ static void context_configure_pipes(struct rmsg *msg, const rmsg_config_t *c)
 
 static void context_destroy(struct rmsg *msg)
 {
+    msg_move_end(msg);
     for (int i = 0; i < msg->ranks && msg->link != NULL; i++)
         if (msg->link[i] != NULL)
             msg_link_close(msg->link[i]);
+    if (msg->memory != NULL)
+        (void)rregion_close(msg->memory);
     match_table_free(&msg->posted.table);
     match_table_free(&msg->waiting.table);
     pool_destroy(&msg->requests);
@@ -116,6 +120,7 @@ static struct rmsg *context_make(const rmsg_config_t *c)
     if (msg->eager_most > c->heap_bytes / 8)
         msg->eager_most = (uint32_t)(c->heap_bytes / 8);
     list_init(&msg->busy);
+    list_init(&msg->sharing);
     pool_init(&msg->requests, sizeof(struct msg_request), RMSG_REQUESTS);
     pool_init(&msg->messages, sizeof(struct msg_message), POOL_MOST);
     msg_wire_hello_init(&msg->hello, msg->share, (uint32_t)(c->heap_bytes / 8));
@@ -196,8 +201,10 @@ int rmsg_count(rmsg_t msg, const char *name, uint64_t *value)
                  COUNT(rtr_dropped),     COUNT(rtr_refused),
                  COUNT(undone),          COUNT(parts),
                  COUNT(bytes_out),       COUNT(bytes_in),
-                 COUNT(links),           COUNT(failed),
-                 COUNT(posted),          COUNT(waiting)};
+                 COUNT(sent_shared),     COUNT(chunks_written),
+                 COUNT(chunks_fetched),  COUNT(links),
+                 COUNT(failed),          COUNT(posted),
+                 COUNT(waiting)};
 #undef COUNT
 
     if (msg == NULL || name == NULL || value == NULL)

@@ -34,27 +34,31 @@ void msg_kept_drop(struct rmsg *msg, struct msg_message *m)
 }
 
 /* A message that no receive has matched. NULL, or what is wrong. */
-const char *msg_kept_add(struct msg_link *l, const struct msg_wire *w, raddr_t d, uint32_t send,
-                         uint64_t bytes)
+const char *msg_kept_add(struct msg_link *l, const struct msg_wire *w, raddr_t d,
+                         const struct msg_wire_fields *offer)
 {
+    const uint64_t bytes = offer != NULL ? offer->bytes : w->bytes;
     struct rmsg *msg = l->msg;
     struct msg_message *m;
 
-    if (send != 0 && l->offered >= RMSG_REQUESTS)
+    if (offer != NULL && l->offered >= RMSG_REQUESTS)
         return "more RTSs than it can have requests";
     m = pool_get(&msg->messages);
     if (m == NULL)
         return "more messages than this process has memory for";
     m->link = l;
     m->taken = m->consumed = false;
-    m->offered = send != 0;
-    l->offered += m->offered;
-    m->send = send;
+    m->offered = offer != NULL;
     m->bytes = bytes;
     m->d = ADDR_NULL;
-    if (send == 0 && bytes > MSG_WIRE_SLOT_BYTES) {
+    if (offer != NULL) {
+        l->offered++;
+        m->send = offer->id;
+        m->cell = offer->extra;
+        m->where = offer->where;
+    } else if (bytes > MSG_WIRE_SLOT_BYTES) {
         m->d = d;
-    } else if (send == 0) {
+    } else {
         if (bytes > 0)
             memcpy(m->slot, rmalloc_ptr(l->in, d), bytes);
         (void)rmalloc_free(l->in, d);

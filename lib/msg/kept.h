@@ -9,9 +9,9 @@
 
 #include "msg/msg.h"
 
-/* Keeps a message: d of the pipe, or (send not 0) one that is offered. NULL, or what is wrong. */
-const char *msg_kept_add(struct msg_link *l, const struct msg_wire *w, raddr_t d, uint32_t send,
-                         uint64_t bytes);
+/* Keeps a message: d of the pipe, or (offer not NULL) one whose payload is at the sender. NULL, or what is wrong. */
+const char *msg_kept_add(struct msg_link *l, const struct msg_wire *w, raddr_t d,
+                         const struct msg_wire_fields *offer);
 /* Frees a message that is not in msg->waiting. */
 void msg_kept_free(struct rmsg *msg, struct msg_message *m);
 /* The same; one whose payload is at the sender is reported as matched. */

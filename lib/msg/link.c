@@ -7,6 +7,7 @@
 #include "msg/kept.h"
 #include "msg/out.h"
 #include "msg/request.h"
+#include "msg/window.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -108,6 +109,7 @@ void msg_link_close(struct msg_link *l)
         (void)rpipe_close(l->in);
     if (l->out != NULL)
         (void)rpipe_close(l->out);
+    msg_window_close(l);
     free(l->owed);
     free(l);
 }
@@ -189,6 +191,7 @@ static void link_opened(struct msg_link *l)
 {
     l->state = LINK_OPEN;
     l->msg->opening--;
+    msg_window_offer(l);
     if (l->owed_count > 0 || !list_empty(&l->waiting))
         msg_out_busy(l);
     msg_advertise(l);

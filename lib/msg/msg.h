@@ -12,12 +12,13 @@
  * they arrive, and parts of 40 bytes need no memory at all: a receiver that does not receive makes senders wait, and no ring is ever
  * left unread.
  *
- * Modules, from the bottom: wire, match, places, pool; fail; out; request; advertise, kept, serve; link; arrive; progress; send, receive;
- * wait, probe, cancel; context.
+ * Modules, from the bottom: wire, match, places, pool, cell; fail; out; request; advertise, kept, serve; window; link; move; arrive;
+ * progress; send, receive; wait, probe, cancel; context.
  */
 #ifndef MSG_MSG_H
 #define MSG_MSG_H
 
+#include "msg/cell.h"
 #include "msg/match.h"
 #include "msg/places.h"
 #include "msg/pool.h"
@@ -37,10 +38,10 @@ enum msg_state {
     MSG_INACTIVE, /* persistent, not started */
     MSG_QUEUED,   /* send: in link->waiting */
     MSG_OFFERED,  /* send: its RTS has left */
-    MSG_MOVING,   /* send: in link->moving */
+    MSG_MOVING,   /* send: in link->moving, or (with a cell) in msg->sharing */
     MSG_POSTED,   /* receive: in msg->posted */
     MSG_PROMISED, /* receive: its message has come; the sender moves the payload when it has the RTR */
-    MSG_ARRIVING, /* receive: parts come */
+    MSG_ARRIVING, /* receive: parts come, or (with a cell) in msg->sharing */
     MSG_DONE
 };
 
@@ -52,7 +53,9 @@ struct msg_request {
     bool advertised; /* receive: an RTR has left or is owed, and was not refused */
     bool wishing;    /* receive: in link->wishing, to be advertised */
     bool undoing;    /* receive: in link->undoing: not complete before UNDONE */
-    int peer;        /* as the program gave it: may be RMSG_ANY_SOURCE */
+    bool
+        blocking; /* receive of a call that may end before it: nothing is written into buf unless that call waits */
+    int peer; /* as the program gave it: may be RMSG_ANY_SOURCE */
     uint32_t space, tag;
     uint32_t other;         /* OFFERED, MOVING: receive of the peer; PROMISED: send of the peer */
     uint32_t rtr;           /* advertised: number of the RTR */
@@ -62,10 +65,15 @@ struct msg_request {
     size_t bytes;           /* of buf */
     size_t total, moved;    /* payload that moves as parts */
     uint64_t number;        /* OFFERED: of the message */
-    struct link queue;      /* waiting, moving, wishing */
+    struct link queue;      /* waiting, moving, wishing, sharing */
     struct link undo_queue; /* undoing */
     struct match_node node; /* POSTED */
     rmsg_status_t status;   /* DONE */
+    /* The payload moves in chunks that both ends copy (cell.h): */
+    struct msg_cell *cell; /* NULL: as parts */
+    uint32_t cell_number;
+    uint64_t where;  /* address at the peer; send: 0 until it is known */
+    uint64_t chunks; /* of total */
 };
 
 /* A message that no receive has matched, or that rmsg_mprobe has taken. */
@@ -73,12 +81,14 @@ struct msg_message {
     struct pool_item item;
     struct match_message match;
     struct msg_link *link;
-    bool taken;    /* by rmsg_mprobe: not in msg->waiting */
-    bool offered;  /* the payload is at the sender */
-    bool consumed; /* taken: its units were reported */
-    uint32_t send; /* offered: id there; 0: the link has ended */
-    size_t bytes;  /* of the payload */
-    raddr_t d;     /* in memory of the pipe, or ADDR_NULL */
+    bool taken;     /* by rmsg_mprobe: not in msg->waiting */
+    bool offered;   /* the payload is at the sender */
+    bool consumed;  /* taken: its units were reported */
+    uint32_t send;  /* offered: id there; 0: the link has ended */
+    uint32_t cell;  /* offered: number + 1; 0: as parts */
+    uint64_t where; /* cell: address of the payload */
+    size_t bytes;   /* of the payload */
+    raddr_t d;      /* in memory of the pipe, or ADDR_NULL */
     char slot[MSG_WIRE_SLOT_BYTES] __attribute__((aligned(8))); /* payload that came in a slot */
 };
 
@@ -117,7 +127,16 @@ struct msg_link {
     struct msg_owed *owed;        /* a ring */
     uint32_t owed_first, owed_count, owed_room;
     struct link busy; /* in msg->busy: something is owed, waits or moves */
-    char why[200];    /* ENDED */
+    /* memory of the process of the peer (window.h) */
+    rwindow_t window; /* to this process; NULL: none */
+    rremote_t remote; /* of the peer; NULL: none */
+    uint64_t probe;   /* an address there that can be read while its context is open */
+    bool ready;       /* cells may be used for sends */
+    bool unreachable; /* the peer is gone; the end of the link is not reported yet */
+    struct msg_cell *out_cells, *in_cells;  /* for sends of this end; of the peer */
+    uint32_t cells_used;                    /* bits */
+    struct msg_request *cell_of[MSG_CELLS]; /* NULL: its send has completed */
+    char why[200];                          /* ENDED */
 };
 
 /* Counters, by the names that rmsg(7) lists. */
@@ -125,6 +144,7 @@ struct msg_counts {
     uint64_t sent_slot, sent_heap, sent_placed, sent_offered, moved_for_rtr, moved_for_cts;
     uint64_t received_posted, received_waiting, received_placed, received_offered;
     uint64_t rtr_sent, rtr_stored, rtr_dropped, rtr_refused, undone, parts, bytes_out, bytes_in;
+    uint64_t sent_shared, chunks_written, chunks_fetched;
     uint64_t links, failed, posted, waiting; /* now; failed: since rmsg_open */
 };
 
@@ -134,7 +154,9 @@ struct rmsg {
     struct match_posted posted;
     struct match_waiting waiting;
     struct pool requests, messages;
-    struct link busy; /* links with something to send */
+    struct link busy;    /* links with something to send */
+    struct link sharing; /* requests with a cell whose payload can be moved */
+    rregion_t memory;    /* of this process; NULL: none */
     /* pipes that are read: parallel arrays, in no order */
     rch_t *reading;
     struct msg_link **reader;

@@ -18,6 +18,8 @@
 #define OUT_SHORT (128u << 10)
 #define OUT_PART_LEAST 4096u /* unless there was no memory for */
 #define OUT_STARVED 1000u    /* attempts in a row */
+#define OUT_SHARED_LEAST                                                                           \
+    4096u /* a payload of more bytes is copied across address spaces, where that is possible */
 
 /* ---- one message of the pipe ---- */
 
@@ -128,15 +130,32 @@ static inline void msg_out_sent(struct msg_link *l, uint32_t space, uint32_t tag
     l->msg->counts.bytes_out += bytes;
 }
 
-void msg_out_move(struct msg_request *r, uint32_t receive, uint64_t room)
+/* Both ends copy chunks. An abandoned send waits for MOVED, and copies nothing. */
+static void out_share(struct msg_request *r, const struct places_rtr *to)
+{
+    r->where = to->where;
+    r->chunks = cell_chunks(r->total);
+    if (r->abandoned)
+        return;
+    if (to->open)
+        cell_open(r->cell);
+    list_append(&r->link->msg->sharing, &r->queue);
+}
+
+void msg_out_move(struct msg_request *r, const struct places_rtr *to)
 {
     struct msg_link *l = r->link;
+    const uint32_t receive = to->receive;
     bool give_up;
 
     r->other = receive;
-    r->total = r->bytes < room ? r->bytes : (size_t)room;
+    r->total = r->bytes < to->room ? r->bytes : (size_t)to->room;
     r->moved = 0;
     r->state = MSG_MOVING;
+    if (r->cell != NULL) {
+        out_share(r, to);
+        return;
+    }
     if (r->total == 0 || r->abandoned) {
         give_up = r->total > 0;
         msg_request_sent(r, 0); /* before what may end all sends of the link */
@@ -148,25 +167,53 @@ void msg_out_move(struct msg_request *r, uint32_t receive, uint64_t room)
     msg_out_busy(l);
 }
 
+/* A cell for a send, if both ends can use one; to: the receive that it is for, or NULL. */
+static void out_take_cell(struct msg_link *l, struct msg_request *r, const struct places_rtr *to)
+{
+    const uint32_t i = (uint32_t)__builtin_ctz(~l->cells_used | 1u << (MSG_CELLS - 1));
+
+    if (!l->ready || l->cells_used == UINT32_MAX || r->bytes <= OUT_SHARED_LEAST ||
+        (to != NULL && (to->where == 0 || to->room <= OUT_SHARED_LEAST)))
+        return;
+    l->cells_used |= 1u << i;
+    l->cell_of[i] = r;
+    r->cell_number = i;
+    r->cell = &l->out_cells[i];
+    r->chunks = 0; /* not known yet */
+    cell_begin(r->cell, to != NULL && to->open);
+}
+
 /* A message whose payload does not leave now. There is a slot. */
 static int msg_out_offer(struct msg_link *l, uint32_t space, uint32_t tag, struct msg_request *r)
 {
     struct msg_wire_fields f = {.bytes = r->bytes};
     struct places_rtr rtr;
     bool placed = places_next(&l->places, space, tag, &rtr);
+    const enum msg_wire_kind kind = placed ? MSG_WIRE_PLACED : MSG_WIRE_RTS;
     int rc;
 
     f.id = placed ? rtr.receive : pool_id(&r->item);
-    rc = msg_out_put(l, msg_wire_header(placed ? MSG_WIRE_PLACED : MSG_WIRE_RTS, space, tag), &f,
-                     16);
-    if (rc != 0)
-        return rc; /* the RTR stays stored */
+    out_take_cell(l, r, placed ? &rtr : NULL);
+    if (r->cell != NULL) {
+        f.extra = r->cell_number + 1;
+        f.where = (uintptr_t)r->buf;
+        l->msg->counts.sent_shared++;
+    }
+    rc = msg_out_put(l, msg_wire_header(kind, space, tag), &f, msg_wire_fields_bytes(kind));
+    if (rc != 0) { /* the RTR stays stored */
+        if (r->cell != NULL) {
+            msg_out_free_cell(l, r->cell_number);
+            l->msg->counts.sent_shared--;
+        }
+        r->cell = NULL;
+        return rc;
+    }
     (void)places_take(&l->places, space, tag, &rtr);
     l->msg->counts.bytes_out += r->bytes;
     r->number = places_sent(&l->places, space, tag, placed ? 0 : pool_id(&r->item));
     if (placed) {
         l->msg->counts.sent_placed++;
-        msg_out_move(r, rtr.receive, rtr.room);
+        msg_out_move(r, &rtr);
     } else {
         l->msg->counts.sent_offered++;
         r->state = MSG_OFFERED;
@@ -212,7 +259,7 @@ static bool msg_out_push_owed(struct msg_link *l)
         const struct msg_owed *owed = &l->owed[l->owed_first & (l->owed_room - 1)];
 
         if (msg_out_put(l, owed->header, &owed->fields,
-                        msg_wire_fields_bytes((enum msg_wire_kind)(owed->header & 15))) != 0)
+                        msg_wire_fields_bytes((enum msg_wire_kind)(owed->header & 255))) != 0)
             return false;
         l->owed_first++;
         l->owed_count--;

@@ -31,8 +31,15 @@ static inline void msg_out_busy(struct msg_link *l)
         list_append(&l->msg->busy, &l->busy);
 }
 
-/* Begins to move the payload of a send to a receive whose buffer has `room` bytes. */
-void msg_out_move(struct msg_request *r, uint32_t receive, uint64_t room);
+/* A cell is used by neither end any more. */
+static inline void msg_out_free_cell(struct msg_link *l, uint32_t cell)
+{
+    l->cells_used &= ~(1u << cell);
+    l->cell_of[cell] = NULL;
+}
+
+/* Begins to move the payload of a send to an advertised receive, or one that has requested it. */
+void msg_out_move(struct msg_request *r, const struct places_rtr *to);
 
 /* Messages are sent at once: nothing is owed, and none waits. */
 static inline bool msg_out_clear(const struct msg_link *l)

@@ -25,6 +25,8 @@ struct places_rtr {
     uint32_t receive; /* at the peer */
     uint32_t number;  /* of the RTR */
     uint64_t room;
+    uint64_t where; /* address of the buffer, or 0 */
+    bool open;      /* it may be written before the message has arrived */
 };
 
 struct places_entry {

@@ -116,6 +116,7 @@ int rmsg_mrecv(rmsg_t msg, rmsg_message_t *message, void *buf, size_t room, rmsg
     if (r == NULL)
         return -ENOMEM;
     *message = 0;
+    r->blocking = true;
     msg_arrive_take(msg, m, r);
     return msg_wait_blocking(msg, r, status, "rmsg_mrecv");
 }

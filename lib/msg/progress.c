@@ -11,6 +11,7 @@
 #include "msg/arrive.h"
 #include "msg/fail.h"
 #include "msg/link.h"
+#include "msg/move.h"
 #include "msg/out.h"
 
 #include "util/clock.h"
@@ -60,12 +61,14 @@ static bool progress_read_all(struct rmsg *msg)
     return arrived;
 }
 
-static void progress_send_all(struct rmsg *msg)
+/* True: a chunk of a payload was copied. */
+static inline bool progress_send_all(struct rmsg *msg)
 {
     struct link *at, *after;
 
     list_for_each (at, after, &msg->busy)
         (void)msg_out_push(container_of(at, struct msg_link, busy));
+    return !list_empty(&msg->sharing) && msg_move_turn(msg);
 }
 
 bool msg_progress_all(struct rmsg *msg)
@@ -74,9 +77,7 @@ bool msg_progress_all(struct rmsg *msg)
 
     if (++msg->turns % PROGRESS_THOROUGH_EVERY == 0 || msg->opening > 0 || msg->readers == 0)
         msg_link_accept(msg);
-    if (!list_empty(&msg->busy))
-        progress_send_all(msg);
-    return arrived;
+    return progress_send_all(msg) || arrived;
 }
 
 bool msg_progress_turn(struct rmsg *msg, struct msg_link *l, uint32_t turn)
@@ -89,9 +90,7 @@ bool msg_progress_turn(struct rmsg *msg, struct msg_link *l, uint32_t turn)
     if (turn % PROGRESS_THOROUGH_EVERY == PROGRESS_THOROUGH_EVERY - 1 ||
         (turn % PROGRESS_OTHERS_EVERY == PROGRESS_OTHERS_EVERY - 1 && msg->readers > 1))
         return msg_progress_all(msg) || arrived;
-    if (!list_empty(&msg->busy))
-        progress_send_all(msg);
-    return arrived;
+    return progress_send_all(msg) || arrived;
 }
 
 /* ---- waiting ---- */
@@ -158,7 +157,8 @@ int msg_progress_wait(struct rmsg *msg, struct msg_link *l, struct msg_wait *w)
     }
     w->due = true;
     (void)msg_progress_all(msg);
-    return list_empty(&msg->busy) ? progress_sleep(msg) : progress_yield(w);
+    return list_empty(&msg->busy) && list_empty(&msg->sharing) ? progress_sleep(msg)
+                                                               : progress_yield(w);
 }
 
 int rmsg_progress(rmsg_t msg)

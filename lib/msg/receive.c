@@ -89,6 +89,7 @@ int rmsg_recv(rmsg_t msg, int from, uint32_t space, uint32_t tag, void *buf, siz
     r = msg_request_make(msg, "rmsg_recv", false, from, space, tag, buf, room);
     if (r == NULL)
         return -ENOMEM;
+    r->blocking = true;
     rc = msg_receive_start(msg, r, "rmsg_recv");
     if (MSG_UNLIKELY(rc != 0)) {
         msg_request_free(msg, r);

@@ -19,12 +19,13 @@ struct msg_request *msg_request_make(struct rmsg *msg, const char *call, bool se
     r->state = MSG_INACTIVE;
     r->send = send;
     r->sync = r->persistent = r->abandoned = false;
-    r->advertised = r->wishing = r->undoing = false;
+    r->advertised = r->wishing = r->undoing = r->blocking = false;
     r->peer = peer;
     r->space = space;
     r->tag = tag;
     r->rtr = 0;
     r->link = NULL;
+    r->cell = NULL;
     r->buf = buf;
     r->bytes = bytes;
     list_init(&r->queue);
@@ -41,6 +42,12 @@ static inline void msg_request_complete(struct rmsg *msg, struct msg_request *r,
 {
     r->state = MSG_DONE;
     r->status.error = code;
+    if (r->cell != NULL) {
+        list_remove(&r->queue);
+        if (r->send)
+            r->link->cell_of[r->cell_number] = NULL;
+        r->cell = NULL;
+    }
     if (MSG_UNLIKELY(r->abandoned && !r->undoing))
         msg_request_free(msg, r);
 }
@@ -74,7 +81,7 @@ void msg_request_end_sends(struct msg_link *l, int code)
             r->state == MSG_INACTIVE)
             continue;
         list_remove(&r->queue);
-        msg_request_sent(r, code);
+        msg_request_sent(r, msg_request_is_moved(r) ? 0 : code);
     }
 }
 

@@ -23,6 +23,13 @@ static inline bool msg_request_done(const struct msg_request *r)
     return r->state == MSG_DONE && !r->undoing;
 }
 
+/* Both ends have copied all chunks of its payload. */
+static inline bool msg_request_is_moved(const struct msg_request *r)
+{
+    return r->cell != NULL && (r->send ? r->state == MSG_MOVING : r->state == MSG_ARRIVING) &&
+           cell_done(r->cell) == r->chunks;
+}
+
 /* What the program does not wait for is completed by the peer, and freed then. */
 void msg_request_abandon(struct rmsg *msg, struct msg_request *r);
 

@@ -16,12 +16,16 @@ static struct msg_request *serve_offered(struct msg_link *l, uint32_t id)
 static const char *serve_rtr(struct msg_link *l, const struct msg_wire *w,
                              const struct msg_wire_fields *f)
 {
-    const struct places_rtr rtr = {.receive = f->id, .number = f->number, .room = f->bytes};
+    const struct places_rtr rtr = {.receive = f->id,
+                                   .number = f->number,
+                                   .room = f->bytes,
+                                   .where = f->where,
+                                   .open = f->open};
     struct rmsg *msg = l->msg;
     struct msg_request *r;
     uint32_t offered = 0;
 
-    switch (places_rtr(&l->places, w->space, w->word, f->seen, f->skip, &rtr, &offered)) {
+    switch (places_rtr(&l->places, w->space, w->word, f->seen, f->extra, &rtr, &offered)) {
     case PLACES_SENT:
         msg->counts.rtr_dropped++;
         return NULL;
@@ -40,11 +44,14 @@ static const char *serve_rtr(struct msg_link *l, const struct msg_wire *w,
     r = serve_offered(l, offered);
     if (r == NULL)
         return "an RTR for a message that has been matched";
+    if (r->cell != NULL && f->where == 0)
+        return "an RTR without an address";
     places_matched(&l->places, r->number);
     msg->counts.moved_for_rtr++;
-    msg_out_say(l, MSG_WIRE_DATA, 0, f->id, &(struct msg_wire_fields){.id = offered});
+    if (r->cell == NULL)
+        msg_out_say(l, MSG_WIRE_DATA, 0, f->id, &(struct msg_wire_fields){.id = offered});
     if (l->out_code == 0)
-        msg_out_move(r, f->id, f->bytes);
+        msg_out_move(r, &rtr);
     return NULL;
 }
 
@@ -52,11 +59,11 @@ static const char *serve_cts(struct msg_link *l, uint32_t send, const struct msg
 {
     struct msg_request *r = serve_offered(l, send);
 
-    if (r == NULL || f->bytes == 0)
+    if (r == NULL || f->bytes == 0 || (r->cell != NULL && f->where == 0))
         return "a CTS for a message that does not wait";
     places_matched(&l->places, r->number);
     l->msg->counts.moved_for_cts++;
-    msg_out_move(r, f->id, f->bytes);
+    msg_out_move(r, &(struct places_rtr){.receive = f->id, .room = f->bytes, .where = f->where});
     return NULL;
 }
 
@@ -67,7 +74,24 @@ static const char *serve_fin(struct msg_link *l, uint32_t send)
     if (r == NULL)
         return "a FIN for a message that does not wait";
     places_matched(&l->places, r->number);
+    if (r->cell != NULL)
+        msg_out_free_cell(l, r->cell_number);
     msg_request_sent(r, 0);
+    return NULL;
+}
+
+static const char *serve_moved(struct msg_link *l, uint32_t cell)
+{
+    struct msg_request *r;
+
+    if (cell >= MSG_CELLS || (l->cells_used >> cell & 1) == 0)
+        return "a MOVED for a cell that is not used";
+    r = l->cell_of[cell];
+    if (r != NULL && r->state == MSG_OFFERED)
+        places_matched(&l->places, r->number);
+    if (r != NULL)
+        msg_request_sent(r, 0);
+    msg_out_free_cell(l, cell);
     return NULL;
 }
 
@@ -90,6 +114,8 @@ const char *msg_serve(struct msg_link *l, const struct msg_wire *w, const struct
         return serve_cts(l, w->word, f);
     case MSG_WIRE_FIN:
         return serve_fin(l, w->word);
+    case MSG_WIRE_MOVED:
+        return serve_moved(l, w->word);
     case MSG_WIRE_UNDO:
         places_undo(&l->places, w->space, w->word, f->id);
         msg_out_say(l, MSG_WIRE_UNDONE, 0, f->id, NULL);

@@ -8,6 +8,7 @@
 
 #include "msg/advertise.h"
 #include "msg/fail.h"
+#include "msg/move.h"
 #include "msg/progress.h"
 #include "msg/request.h"
 #include "util/last_error.h"
@@ -98,6 +99,8 @@ int msg_wait_blocking(struct rmsg *msg, struct msg_request *r, rmsg_status_t *st
         if (MSG_UNLIKELY(rc != 0 && !msg_request_done(r))) {
             if (r->state == MSG_POSTED)
                 msg_advertise_cancel(msg, r);
+            if (r->cell != NULL)
+                msg_move_give_up(msg, r);
             msg_request_abandon(msg, r);
             return rc;
         }

@@ -11,15 +11,17 @@ bool msg_wire_fields(const struct msg_wire *w, const void *mem, struct msg_wire_
 {
     size_t bytes = msg_wire_fields_bytes(w->kind);
     bool about_space = w->kind == MSG_WIRE_RTS || w->kind == MSG_WIRE_PLACED ||
-                       w->kind == MSG_WIRE_RTR || w->kind == MSG_WIRE_UNDO;
+                       w->kind == MSG_WIRE_RTR || w->kind == MSG_WIRE_UNDO,
+         has_extra = about_space && w->kind != MSG_WIRE_UNDO;
 
     memset(f, 0, sizeof(*f));
-    if (w->bytes != bytes || (!about_space && w->space != 0) ||
-        (w->kind == MSG_WIRE_CREDIT && w->word != 0) || (about_space && w->word == UINT32_MAX))
+    if (msg_wire_is_free(w->kind) || w->bytes != bytes || (!about_space && w->space != 0) ||
+        ((w->kind == MSG_WIRE_CREDIT || w->kind == MSG_WIRE_READY) && w->word != 0) ||
+        (about_space && w->word == UINT32_MAX))
         return false;
     if (bytes > 0)
         memcpy(f, mem, bytes);
-    return f->zero == 0 && (w->kind == MSG_WIRE_RTR || f->skip == 0) &&
+    return f->open <= (f->where != 0) && (has_extra || f->extra == 0) &&
            (w->kind != MSG_WIRE_CREDIT || f->id == 0);
 }
 

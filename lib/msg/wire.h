@@ -2,26 +2,30 @@
 /*
  * wire.h: messages by tag as messages of a pipe: the header, which is its tag, and its memory.
  *
- *     header     kind:4 | flags:4 | space:16 | zero:8 | word:32
+ *     header     kind:8 | space:16 | zero:8 | word:32
  *
  * `word` is the tag of a message, or the number that a message of the link itself is about. A link has two pipes, one in each
  * direction. All that one end sends goes through one of them, in order: its messages, and what it has to report about its receives.
  *
  *     kind       word     memory
  *     MSG        tag      a message: its payload
- *     RTS        tag      a message whose payload waits at the sender: send, bytes
- *     PLACED     tag      a message for an advertised receive, as parts: receive, bytes
+ *     RTS        tag      a message whose payload waits at the sender: send, cell, bytes, where
+ *     PLACED     tag      a message for an advertised receive, as parts or by a cell: receive, cell, bytes, where
  *     DATA       receive  the payload of an earlier RTS comes, as parts: send
  *     PART       receive  the next bytes of a payload
  *     ABORT      receive  no more parts come: the sender has given up
- *     RTR        tag      a receive waits: receive, number, seen, skip, bytes
- *     CTS        send     send it as parts, up to `bytes` bytes: receive, bytes
+ *     RTR        tag      a receive waits: receive, number, seen, skip, bytes, where, open
+ *     CTS        send     move it, up to `bytes` bytes: receive, bytes, where
  *     FIN        send     it has been matched, and no payload is needed
+ *     MOVED      cell     the payload is here, or one end has given up: the cell is not used here any more
  *     REFUSED    receive  its RTR with this number came too late: number
  *     UNDO       tag      forget RTRs of this space and tag from this number on: number
  *     UNDONE     number   done
  *     CREDIT     0        messages that were consumed, in units, since the beginning: units
  *     HELLO      0        first message of a link: struct msg_wire_hello
+ *     WINDOW     0        the memory of this process: struct msg_wire_window
+ *     CELLS      0        this process can access the memory of the other one: MSG_CELLS of struct msg_cell (cell.h), for its own sends
+ *     READY      0        the cells have arrived, and so can this process: they may be used
  *
  * MSG, RTS and PLACED count as messages; both ends number them alike. Everything here is a pure function of what a peer has written,
  * and validates it.
@@ -56,19 +60,27 @@ enum msg_wire_kind {
     MSG_WIRE_UNDONE,
     MSG_WIRE_CREDIT,
     MSG_WIRE_HELLO,
+    MSG_WIRE_MOVED,
+    MSG_WIRE_WINDOW,
+    MSG_WIRE_CELLS,
+    MSG_WIRE_READY,
     MSG_WIRE_KINDS_END
 };
 
 /* Memory of the kinds that have a fixed length; zero where a kind does not use it. */
 struct msg_wire_fields {
-    uint32_t id;     /* RTS, DATA: send; PLACED, RTR, CTS: receive; REFUSED, UNDO: number */
-    uint32_t skip;   /* RTR: earlier receives of this space and tag */
-    uint64_t bytes;  /* RTS, PLACED: of the message; RTR, CTS: of the buffer; CREDIT: units */
+    uint32_t id; /* RTS, DATA: send; PLACED, RTR, CTS: receive; REFUSED, UNDO: number */
+    uint32_t
+        extra; /* RTR: skip, earlier receives of this space and tag; RTS, PLACED: cell + 1, 0: none */
+    uint64_t bytes; /* RTS, PLACED: of the message; RTR, CTS: of the buffer; CREDIT: units */
+    uint64_t
+        where; /* RTS, PLACED: address of the payload; RTR, CTS: of the buffer; 0: it is not given */
     uint64_t seen;   /* RTR: number of the last message that was matched or kept */
     uint32_t number; /* RTR: of this RTR */
-    uint32_t zero;
+    uint32_t open;   /* RTR: 1: the buffer may be written before the message has arrived */
 };
-static_assert(sizeof(struct msg_wire_fields) == 32 && offsetof(struct msg_wire_fields, seen) == 16,
+static_assert(sizeof(struct msg_wire_fields) == MSG_WIRE_SLOT_BYTES &&
+                  offsetof(struct msg_wire_fields, seen) == 24,
               "layout on the wire");
 
 struct msg_wire {
@@ -82,12 +94,19 @@ static inline uint64_t msg_wire_header(enum msg_wire_kind kind, uint32_t space, 
     return (uint64_t)kind | (uint64_t)(space & 0xffff) << 8 | (uint64_t)word << 32;
 }
 
-/* Bytes of memory of a kind: a prefix of struct msg_wire_fields. MSG and PART: 0, they have any length. */
+/* Kinds whose memory is not a prefix of struct msg_wire_fields. */
+static inline bool msg_wire_is_free(enum msg_wire_kind kind)
+{
+    return kind == MSG_WIRE_MSG || kind == MSG_WIRE_PART || kind == MSG_WIRE_HELLO ||
+           kind == MSG_WIRE_WINDOW || kind == MSG_WIRE_CELLS;
+}
+
+/* Bytes of memory of a kind: a prefix of struct msg_wire_fields; 0 for the others. */
 static inline size_t msg_wire_fields_bytes(enum msg_wire_kind kind)
 {
     static const uint8_t bytes[MSG_WIRE_KINDS_END] = {
-        [MSG_WIRE_RTS] = 16,    [MSG_WIRE_PLACED] = 16, [MSG_WIRE_DATA] = 4,
-        [MSG_WIRE_RTR] = 32,    [MSG_WIRE_CTS] = 16,    [MSG_WIRE_UNDO] = 4,
+        [MSG_WIRE_RTS] = 24,    [MSG_WIRE_PLACED] = 24, [MSG_WIRE_DATA] = 4,
+        [MSG_WIRE_RTR] = 40,    [MSG_WIRE_CTS] = 24,    [MSG_WIRE_UNDO] = 4,
         [MSG_WIRE_CREDIT] = 16, [MSG_WIRE_REFUSED] = 4};
 
     return bytes[kind];
@@ -96,16 +115,16 @@ static inline size_t msg_wire_fields_bytes(enum msg_wire_kind kind)
 /* False: not a header that msg_wire_header makes for a message of `size` bytes; *w is meaningless then. */
 static inline bool msg_wire_parse(uint64_t header, size_t size, struct msg_wire *w)
 {
-    uint32_t kind = header & 15;
+    uint32_t kind = header & 255;
 
     w->kind = (enum msg_wire_kind)kind;
     w->space = header >> 8 & 0xffff;
     w->word = (uint32_t)(header >> 32);
     w->bytes = size;
-    return (header & UINT64_C(0xff0000f0)) == 0 && kind - 1 < MSG_WIRE_KINDS_END - 1u;
+    return (header & UINT64_C(0xff000000)) == 0 && kind - 1 < MSG_WIRE_KINDS_END - 1u;
 }
 
-/* Copies the fields of a message that msg_wire_parse has accepted, other than MSG, PART and HELLO. False: they are not valid. */
+/* Copies the fields of a message that msg_wire_parse has accepted, and that is not free. False: they are not valid. */
 bool msg_wire_fields(const struct msg_wire *w, const void *mem, struct msg_wire_fields *f);
 
 /* Units that a message of so many bytes takes at the receiver. */
@@ -113,6 +132,16 @@ static inline uint64_t msg_wire_units(size_t bytes)
 {
     return bytes <= MSG_WIRE_SLOT_BYTES ? 1 : 1 + (bytes + MSG_WIRE_UNIT - 1) / MSG_WIRE_UNIT;
 }
+
+/* ---- memory of a process, for peers on its host ---- */
+
+#define MSG_WIRE_WINDOW_BASE 4096u /* address of the first byte of the window */
+
+struct msg_wire_window {
+    uint64_t handle[8];
+    uint64_t probe; /* address of MSG_WIRE_MAGIC, while the context is open */
+};
+static_assert(sizeof(struct msg_wire_window) == 72, "layout on the wire");
 
 /* ---- the greeting ---- */
 

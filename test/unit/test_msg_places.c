@@ -134,7 +134,7 @@ static void send_one(uint64_t *seed)
 static void serve(void)
 {
     struct event e = take(&down);
-    const struct places_rtr rtr = {e.id, e.rtr, 1};
+    const struct places_rtr rtr = {e.id, e.rtr, 1, 0, false};
     uint32_t offered = 0;
 
     switch (places_rtr(&places, 0, e.tag, e.seen, e.skip, &rtr, &offered)) {
@@ -184,7 +184,7 @@ static void sender_and_receiver(void **state)
 /* The log does not reach back far enough: refused, also if the message is not sent yet. */
 static void short_log(void **state)
 {
-    const struct places_rtr rtr = {1, 1, 1};
+    const struct places_rtr rtr = {1, 1, 1, 0, false};
     uint32_t offered = 0;
     struct places_rtr got;
 
@@ -204,7 +204,7 @@ static void short_log(void **state)
 
 static void offered_messages(void **state)
 {
-    const struct places_rtr rtr = {5, 1, 1};
+    const struct places_rtr rtr = {5, 1, 1, 0, false};
     uint32_t offered = 0;
     uint64_t number;
 
@@ -227,12 +227,14 @@ static void undone(void **state)
     (void)state;
     places_init(&places);
     for (uint32_t i = 0; i < PLACES_STORED; i++) {
-        const struct places_rtr rtr = {i, UINT32_MAX - 100 + i, 1}; /* numbers wrap around */
+        const struct places_rtr rtr = {i, UINT32_MAX - 100 + i, 1, 0,
+                                       false}; /* numbers wrap around */
 
         assert_int_equal(places_rtr(&places, 0, i % 2, 0, i / 2, &rtr, &offered), PLACES_KEPT);
     }
-    assert_int_equal(places_rtr(&places, 0, 5, 0, 0, &(struct places_rtr){999, 999, 1}, &offered),
-                     PLACES_INVALID); /* too many */
+    assert_int_equal(
+        places_rtr(&places, 0, 5, 0, 0, &(struct places_rtr){999, 999, 1, 0, false}, &offered),
+        PLACES_INVALID); /* too many */
     places_undo(&places, 0, 1, 3);
     assert_int_equal(places.stored, PLACES_STORED / 2 + 52);
     for (uint32_t i = 0; i < 52; i++) {

@@ -19,7 +19,7 @@ static void headers(void **state)
 
         assert_true(msg_wire_parse(header, 17, &w));
         assert_true(w.kind == kind && w.space == 65535 && w.word == 0xfffffffe && w.bytes == 17);
-        assert_false(msg_wire_parse(header | 1 << 4, 17, &w));
+        assert_false(msg_wire_parse(header | 1 << 5, 17, &w));
         assert_false(msg_wire_parse(header | 1 << 7, 17, &w));
         assert_false(msg_wire_parse(header | 1 << 24, 17, &w));
         assert_false(msg_wire_parse(header | UINT64_C(1) << 31, 17, &w));
@@ -30,29 +30,41 @@ static void headers(void **state)
 
 static void fields(void **state)
 {
-    struct msg_wire_fields out = {.id = 1, .skip = 2, .bytes = 3, .seen = 4, .number = 5}, in;
-    struct msg_wire w = {.kind = MSG_WIRE_RTR, .space = 1, .word = 7, .bytes = 32};
+    struct msg_wire_fields
+        out = {.id = 1, .extra = 2, .bytes = 3, .where = 6, .seen = 4, .number = 5, .open = 1},
+        in;
+    struct msg_wire w = {.kind = MSG_WIRE_RTR, .space = 1, .word = 7, .bytes = 40};
 
     (void)state;
     assert_true(msg_wire_fields(&w, &out, &in));
     assert_memory_equal(&in, &out, sizeof(in));
-    w.bytes = 31;
+    w.bytes = 39;
     assert_false(msg_wire_fields(&w, &out, &in));
-    w.bytes = 32;
-    out.zero = 1;
+    w.bytes = 40;
+    out.where = 0; /* an open buffer has an address */
     assert_false(msg_wire_fields(&w, &out, &in));
-    out.zero = 0;
+    out.where = 6;
+    out.open = 2;
+    assert_false(msg_wire_fields(&w, &out, &in));
+    out.open = 1;
     w.word = UINT32_MAX; /* no message has this tag */
     assert_false(msg_wire_fields(&w, &out, &in));
-    w = (struct msg_wire){.kind = MSG_WIRE_CTS, .word = 9, .bytes = 16};
-    assert_false(msg_wire_fields(&w, &out, &in)); /* skip belongs to an RTR */
-    out.skip = 0;
+    w = (struct msg_wire){.kind = MSG_WIRE_CTS, .word = 9, .bytes = 24};
+    assert_false(
+        msg_wire_fields(&w, &out, &in)); /* it has neither a number of receives nor a cell */
+    out.extra = 0;
     assert_true(msg_wire_fields(&w, &out, &in));
-    assert_true(in.id == 1 && in.bytes == 3 && in.seen == 0 && in.number == 0);
+    assert_true(in.id == 1 && in.bytes == 3 && in.where == 6 && in.seen == 0 && in.number == 0);
     w.space = 1; /* it is about a send, whose space is known */
     assert_false(msg_wire_fields(&w, &out, &in));
     w = (struct msg_wire){.kind = MSG_WIRE_FIN, .word = 9};
     assert_true(msg_wire_fields(&w, NULL, &in));
+    w = (struct msg_wire){.kind = MSG_WIRE_READY};
+    assert_true(msg_wire_fields(&w, NULL, &in));
+    w.word = 1;
+    assert_false(msg_wire_fields(&w, NULL, &in));
+    w = (struct msg_wire){.kind = MSG_WIRE_CELLS}; /* it has no fields */
+    assert_false(msg_wire_fields(&w, NULL, &in));
     w = (struct msg_wire){.kind = MSG_WIRE_REFUSED, .word = 9, .bytes = 4};
     assert_true(msg_wire_fields(&w, &out, &in));
     assert_true(in.id == 1 && in.bytes == 0); /* number of the RTR */
