@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* init.c: begin and end of a process, clocks, names, memory. */
+#include "rmpi.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+struct rmpi_state rmpi;
+char rmpi_in_place;
+
+#define INIT_CONTEXT "rmpi messages"
+
+static _Noreturn void init_failed(const char *call)
+{
+    fprintf(stderr, "%s: %s\n", call, rpipe_error(NULL));
+    exit(1);
+}
+
+int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+{
+    rmsg_config_t cfg = {.context = rpipe_context(INIT_CONTEXT), .timeout_ms = R_FOREVER};
+
+    (void)argc;
+    (void)argv;
+    if (rmpi.initialized)
+        return rmpi_fail(NULL, MPI_ERR_OTHER, "MPI_Init", "it has been called before");
+    if (rpipe_init(&rmpi.rank, &rmpi.size) != 0 || rmsg_open(&rmpi.msg, &cfg) != 0 ||
+        rmpi_comm_open_world() != 0)
+        init_failed("MPI_Init");
+    rmpi.provided = required < MPI_THREAD_SERIALIZED ? required : MPI_THREAD_SERIALIZED;
+    rmpi.initialized = true;
+    if (provided != NULL)
+        *provided = rmpi.provided;
+    return MPI_SUCCESS;
+}
+
+int MPI_Init(int *argc, char ***argv)
+{
+    return MPI_Init_thread(argc, argv, MPI_THREAD_SINGLE, NULL);
+}
+
+int MPI_Finalize(void)
+{
+    rmpi_check_running("MPI_Finalize");
+    (void)rmpi_attrs_free(MPI_COMM_SELF);
+    rmpi_reap(true);
+    (void)MPI_Barrier(MPI_COMM_WORLD);
+    rmpi_comm_close_world();
+    rmpi.finalized = true;
+    if (rmsg_close(rmpi.msg) != 0 || rpipe_exit() != 0)
+        init_failed("MPI_Finalize");
+    return MPI_SUCCESS;
+}
+
+int MPI_Initialized(int *flag)
+{
+    *flag = rmpi.initialized;
+    return MPI_SUCCESS;
+}
+
+int MPI_Finalized(int *flag)
+{
+    *flag = rmpi.finalized;
+    return MPI_SUCCESS;
+}
+
+int MPI_Abort(MPI_Comm comm, int code)
+{
+    (void)comm;
+    fflush(NULL);
+    if (rpipe_initialized() == 1)
+        rpipe_network_abort(code);
+    _exit(code != 0 ? code : 1);
+}
+
+int MPI_Query_thread(int *provided)
+{
+    *provided = rmpi.provided;
+    return MPI_SUCCESS;
+}
+
+int MPI_Is_thread_main(int *flag)
+{
+    *flag = getpid() == gettid();
+    return MPI_SUCCESS;
+}
+
+double MPI_Wtime(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+double MPI_Wtick(void) { return 1e-9; }
+
+int MPI_Get_processor_name(char *name, int *len)
+{
+    if (gethostname(name, MPI_MAX_PROCESSOR_NAME - 1) != 0)
+        return rmpi_fail(NULL, MPI_ERR_OTHER, "MPI_Get_processor_name", "%s", strerror(errno));
+    name[MPI_MAX_PROCESSOR_NAME - 1] = '\0';
+    *len = (int)strlen(name);
+    return MPI_SUCCESS;
+}
+
+int MPI_Get_version(int *version, int *subversion)
+{
+    *version = MPI_VERSION;
+    *subversion = MPI_SUBVERSION;
+    return MPI_SUCCESS;
+}
+
+int MPI_Get_library_version(char *version, int *len)
+{
+    *len = snprintf(version, MPI_MAX_LIBRARY_VERSION_STRING,
+                    "rmalloc's subset of MPI for testing, over rmsg and rcoll; not an MPI library");
+    return MPI_SUCCESS;
+}
+
+int MPI_Get_address(const void *at, MPI_Aint *address)
+{
+    *address = (MPI_Aint)(intptr_t)at;
+    return MPI_SUCCESS;
+}
+
+int MPI_Address(void *at, MPI_Aint *address) { return MPI_Get_address(at, address); }
+
+int MPI_Alloc_mem(MPI_Aint bytes, void *info, void *base)
+{
+    void *mem = bytes < 0 ? NULL : malloc(bytes > 0 ? (size_t)bytes : 1);
+
+    (void)info;
+    if (mem == NULL)
+        return rmpi_fail(NULL, MPI_ERR_NO_MEM, "MPI_Alloc_mem", "no memory for %td bytes", bytes);
+    memcpy(base, &mem, sizeof(mem));
+    return MPI_SUCCESS;
+}
+
+int MPI_Free_mem(void *base)
+{
+    free(base);
+    return MPI_SUCCESS;
+}
+
+int MPI_Pcontrol(const int level, ...)
+{
+    (void)level;
+    return MPI_SUCCESS;
+}
