@@ -15,6 +15,7 @@ unit_tests = \
 	test/unit/test_close_exit \
 	test/unit/test_coll_choice \
 	test/unit/test_coll_graph \
+	test/unit/test_coll_names \
 	test/unit/test_coll_plans \
 	test/unit/test_coll_sim \
 	test/unit/test_collective \

@@ -12,9 +12,16 @@
 static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hash names_opened; /* how often, plus 1, by hash of context and ranks */
 
+/* All of the context before the ranks: combined with the basis alone, it and the first rank could cancel each other. */
+uint64_t name_key(uint64_t context, const int *ranks, int n)
+{
+    return hash_bytes(hash_bytes(HASH_BASIS, &context, sizeof(context)), ranks,
+                      (size_t)n * sizeof(*ranks));
+}
+
 int name_take(uint64_t *name, uint64_t context, const int *ranks, int n, struct error *err)
 {
-    uint64_t key = hash_bytes(HASH_BASIS ^ context, ranks, (size_t)n * sizeof(*ranks));
+    uint64_t key = name_key(context, ranks, n);
     uintptr_t count;
     char text[80];
     int rc;

@@ -12,5 +12,7 @@
  * opened before. Members open them in the same order. 0 or -ENOMEM.
  */
 int name_take(uint64_t *name, uint64_t context, const int *ranks, int n, struct error *err);
+/* By which it counts: different for teams that differ in their context or ranks. */
+uint64_t name_key(uint64_t context, const int *ranks, int n);
 
 #endif
