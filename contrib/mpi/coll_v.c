@@ -236,7 +236,7 @@ int MPI_Scatterv(const void *in, const int *incounts, const int *disps, MPI_Data
 
 /* ---- operations of rcoll ---- */
 
-/* rcoll wants the same offsets at all members, and MPI does not: blocks that do not follow each other here go through a copy. */
+/* rcoll requires the same offsets at all members, and MPI does not: blocks that do not follow each other here go through a copy. */
 static bool v_follow(const int *counts, const int *disps, int n, MPI_Datatype type)
 {
     int at = 0;

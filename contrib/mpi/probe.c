@@ -22,7 +22,7 @@ static void probe_no_process(MPI_Status *status)
         status->MPI_SOURCE = MPI_PROC_NULL;
 }
 
-/* One look. 0, R_PENDING, or a failure. */
+/* One attempt. 0, R_PENDING, or a failure. */
 static int probe_look(int source, int tag, MPI_Comm comm, rmsg_message_t *message, rmsg_status_t *s)
 {
     int from = rmpi_source(comm, source);

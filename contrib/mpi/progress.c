@@ -10,8 +10,8 @@
 #include <sched.h>
 #include <time.h>
 
-#define PROGRESS_MESSAGES_EVERY 8 /* looks at a plan, between two at the messages */
-#define PROGRESS_SPINS 200        /* looks, before the processor is given away, */
+#define PROGRESS_MESSAGES_EVERY 8 /* tests of a plan, between two turns of messages */
+#define PROGRESS_SPINS 200        /* tests, before the processor is given away, */
 #define PROGRESS_YIELD_NS 2000000 /* so long, before the process sleeps, */
 #define PROGRESS_SLEEP_NS 50000   /* so long each time */
 

@@ -2,8 +2,8 @@
 /*
  * request.c: the life of a request: made, started, over, finished.
  *
- * A request that is over has its result in itself, and the library does not know it any more; the call that reports it
- * finishes it. One without a handle (MPI_Request_free, MPI_Bsend) is detached, and is freed by whichever later call finds it over.
+ * A request that is over has its result in itself, and the library has none of it any more; the call that reports it
+ * finishes it. One without a handle (MPI_Request_free, MPI_Bsend) is detached, and is freed by any later call finds it over.
  */
 #include "rmpi.h"
 

@@ -265,7 +265,7 @@ struct rmpi_turns {
 };
 
 void rmpi_progress(void);              /* messages, and collective operations that are active */
-void rmpi_pause(struct rmpi_turns *t); /* between two looks: spins, then yields, then sleeps */
+void rmpi_pause(struct rmpi_turns *t); /* between two tests: spins, then yields, then sleeps */
 int rmpi_plan_wait(rplan_t plan);      /* 0, or a negative result */
 
 /* ---- collective operations (plan.c) ---- */

@@ -101,7 +101,7 @@ static int wait_messages(int n, MPI_Request *requests, int flags)
     return which;
 }
 
-/* A look at each. */
+/* Tests each. */
 static int wait_look(int n, MPI_Request *requests)
 {
     rmpi_progress();
@@ -111,7 +111,7 @@ static int wait_look(int n, MPI_Request *requests)
     return n;
 }
 
-/* The index of a request that is over; n: none, of which *some says if any is active. */
+/* The index of a request that is over; n: none, and *some is set if any is active. */
 static int wait_any(int n, MPI_Request *requests, bool wait, bool *some)
 {
     struct rmpi_turns t = {0};
