@@ -45,7 +45,7 @@ static_assert(sizeof(struct msg_cell) == 64, "a line of both processes");
 #define CELL_RECEIVER_STOPS (UINT64_C(1) << 41)
 
 #define CELL_CHUNK (64u << 10)       /* bytes of a chunk, */
-#define CELL_SHORT_CHUNK (16u << 10) /* of a payload of up to CELL_SHORT bytes, */
+#define CELL_SHORT_CHUNK (32u << 10) /* of a payload of up to CELL_SHORT bytes, */
 #define CELL_SHORT (256u << 10)
 #define CELL_CHUNKS_MOST (1u << 20) /* and so many at most */
 

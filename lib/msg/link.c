@@ -81,6 +81,7 @@ int msg_link_end(struct msg_link *l, int code, const char *why)
         msg->lost = code;
         msg->lost_peer = l->peer;
     }
+    msg_window_close(l); /* before buffers are the program's again */
     msg_out_broken(l, code);
     msg_kept_end(l);
     msg_advertise_end(l, code);

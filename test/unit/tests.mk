@@ -55,6 +55,7 @@ unit_tests = \
 	test/unit/test_mapping \
 	test/unit/test_model \
 	test/unit/test_modes \
+	test/unit/test_msg_cell \
 	test/unit/test_msg_match \
 	test/unit/test_msg_places \
 	test/unit/test_msg_wire \
@@ -135,6 +136,7 @@ test_unit_test_coll_sim_LDADD = tools/libsim.la lib/libcoll.la lib/libutil.la $(
 test_unit_test_coll_graph_LDADD = lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_coll_plans_LDADD = lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_mapping_LDADD = lib/libutil.la $(CMOCKA_LIBS)
+test_unit_test_msg_cell_LDADD = $(CMOCKA_LIBS)
 test_unit_test_msg_match_LDADD = lib/libmsg.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_msg_places_LDADD = lib/libmsg.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_msg_wire_LDADD = lib/libmsg.la lib/libutil.la $(CMOCKA_LIBS)
