@@ -119,14 +119,15 @@ int end_fail(struct rch *ch, int code, const char *format, ...)
  */
 static int state_failure_code(int32_t code)
 {
-    static const int of_ends[] = {-ENOTSUP, -ENOMEM,       -EMFILE,       -ENFILE,
-                                  -ENOBUFS, -ENOSPC,       -EIO,          -ECONNRESET,
-                                  -EPIPE,   -ECONNREFUSED, -EHOSTUNREACH, -ENETUNREACH};
+    static const int of_ends[] = {-ENOTSUP, -ENOMEM, -EMFILE,     -ENFILE, -ENOBUFS,
+                                  -ENOSPC,  -EIO,    -ECONNRESET, -EPIPE};
     size_t i;
 
     if (code ==
         -ETIMEDOUT) /* of its connection; here it would mean that the call may be made again */
         return -ECONNRESET;
+    if (code == -ECONNREFUSED || code == -EHOSTUNREACH || code == -ENETUNREACH) /* of 0.1 */
+        return -EIO;
     for (i = 0; i < sizeof(of_ends) / sizeof(of_ends[0]); i++)
         if (code == of_ends[i])
             return code;
