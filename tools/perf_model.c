@@ -212,13 +212,13 @@ static double model_switch(void)
 static rplan_t model_plan(rteam_t team, int copies)
 {
     static char into[8], from[8];
+    const rcoll_ref_t to = {.base = RCOLL_INTO}, of = {.base = RCOLL_FROM};
     rgraph_t graph;
     rplan_t plan = NULL;
     int code = rcoll_graph(&graph, team, 8), last = -1;
 
     for (int i = 0; i < copies && code == 0; i++) {
-        int node = rcoll_graph_copy(graph, (rcoll_ref_t){.base = RCOLL_INTO},
-                                    (rcoll_ref_t){.base = RCOLL_FROM}, sizeof(from));
+        int node = rcoll_graph_copy(graph, to, of, sizeof(from));
 
         if (last >= 0)
             (void)rcoll_graph_after(graph, node, last);
@@ -284,16 +284,17 @@ static void model_receive(void)
 
 static double model_one_way(void)
 {
+    const int turns = TURNS / 10;
     double began = model_now();
 
-    for (int i = 0; i < TURNS / 10; i++) {
+    for (int i = 0; i < turns; i++) {
         if (model.rank == 0)
             model_send(8);
         model_receive();
         if (model.rank != 0)
             model_send(8);
     }
-    return (model_now() - began) / (TURNS / 10) / 2;
+    return (model_now() - began) / turns / 2;
 }
 
 /* ns of a message of a stream; of those of 8 bytes, *sending gets what the first ones of it cost their sender. */

@@ -60,7 +60,7 @@ static const char *mpi_library_module(const char *version)
     return NULL;
 }
 
-/* Looks into one shared object, NULL: the program. `known` is the function found before, or NULL. */
+/* Examines one shared object, NULL: the program. `known` is the function found before, or NULL. */
 static int mpi_library_look(const char *path, struct mpi_library *found, void **known,
                             struct error *err)
 {
@@ -73,7 +73,7 @@ static int mpi_library_look(const char *path, struct mpi_library *found, void **
         return 0;
     symbol = dlsym(handle, "MPI_Get_library_version");
     initialized = dlsym(handle, "MPI_Initialized");
-    dlclose(handle); /* it stays as long as whoever has loaded it wants it */
+    dlclose(handle); /* it stays until its user closes it, too */
     if (symbol == NULL || initialized == NULL || symbol == *known)
         return 0;
     if (*known != NULL) {

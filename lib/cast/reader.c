@@ -228,7 +228,7 @@ static NOINLINE int reader_recv_slow(struct rcast *c, void *buf, size_t room, si
 
 int rcast_recv(rcast_t cast, void *buf, size_t room, size_t *bytes, int flags)
 {
-    struct cast_message m;
+    struct cast_message m = {.bytes = 0};
     int rc = -EINVAL;
 
     if (LIKELY(cast_may(cast, false, flags) && bytes != NULL && (buf != NULL || room == 0)))

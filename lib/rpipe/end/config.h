@@ -53,7 +53,7 @@ struct pipe_config {
     const char *backend; /* NULL: the best that connects the two processes */
     uint64_t seed;
     const rmemory_ops_t *memory; /* of the heap; NULL: memory of the host */
-    rstream_t stream; /* NULL: none */
+    rstream_t stream;            /* NULL: none */
     rch_t
         cells_of; /* OP_CELLS, owner: the end whose cells this one shares; NULL: cells of its own */
 };
