@@ -11,7 +11,7 @@
  *
  * If the program has not started MPI this module does, once, since MPI cannot be started again, and
  * without a deadline, since MPI_Init has none; it is finalized when the process exits after rexit. A
- * process that exits without rexit has died, and its launcher may say so.
+ * process that exits without rexit has died, and its launcher may report it.
  */
 #include "bootstrap/job_ops.h"
 #include "util/clock.h"
@@ -89,7 +89,7 @@ static int mpi_finish(const char *call, int code, MPI_Request *request, int64_t 
     return code == MPI_SUCCESS ? 0 : mpi_failed(call, code, err);
 }
 
-/* At exit: the job has been left, so nobody waits here for a rank that does not come. */
+/* At exit: the job has been left, so no process waits here for a rank that does not come. */
 static void mpi_leave(void)
 {
     int finalized = 0;
@@ -144,8 +144,8 @@ static int mpi_open(int *rank, int *size, int64_t deadline, struct error *err)
 
     if (mpi.stuck)
         return error_set(err, -ENOTRECOVERABLE,
-                         "an earlier rinit() has waited in vain for other ranks, and MPI cannot "
-                         "take that back");
+                         "an earlier rinit() has reached its deadline before other ranks came, and "
+                         "MPI cannot take that back");
     result = mpi_start(err);
     if (result == 0)
         result = mpi_copy_world(deadline, err);
