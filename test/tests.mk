@@ -16,6 +16,7 @@ whole_scripts = \
 	test/abi \
 	test/apps \
 	test/bench \
+	test/bench_tables \
 	test/exports \
 	test/faults/namespaces \
 	test/fuzz/replay \

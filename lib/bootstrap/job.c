@@ -31,13 +31,15 @@ static struct {
     int rank, size;
 } job;
 
-/* The table of calls that a module exports. */
-static const struct job_ops *job_module_ops(const char *module, const char *symbol,
-                                            struct error *err)
+/* The table of calls that a module exports: job_pmix_ops. */
+static const struct job_ops *job_module_ops(const char *module, struct error *err)
 {
     struct error cause = {""};
-    const struct job_ops *ops = module_symbol(module, symbol, &cause);
+    const struct job_ops *ops;
+    char symbol[32];
 
+    snprintf(symbol, sizeof(symbol), "%s_ops", module);
+    ops = module_symbol(module, symbol, &cause);
     if (ops == NULL) {
         error_note(err, "the module %s %s", module, cause.text);
         return NULL;
@@ -67,7 +69,7 @@ static const struct job_ops *job_mpi_module_ops(struct error *err)
                    "RPIPE_BOOTSTRAP=mpi if rinit() is to do it");
         return NULL;
     }
-    return job_module_ops(found.module, "job_mpi_ops", err);
+    return job_module_ops(found.module, err);
 }
 
 static const struct job_ops *job_method_ops(enum method method, struct error *err)
@@ -80,7 +82,7 @@ static const struct job_ops *job_method_ops(enum method method, struct error *er
     case METHOD_MPI:
         return job_mpi_module_ops(err);
     default:
-        return job_module_ops("job_pmix", "job_pmix_ops", err);
+        return job_module_ops("job_pmix", err);
     }
 }
 

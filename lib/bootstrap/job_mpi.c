@@ -26,9 +26,11 @@
 
 #ifdef OPEN_MPI
 #define OWN_KIND "Open MPI"
+#define OWN_OPS job_openmpi_ops
 #define MPI_LIKE(version) (strstr(version, "Open MPI") != NULL)
 #else
 #define OWN_KIND "MPICH"
+#define OWN_OPS job_mpich_ops
 #define MPI_LIKE(version) (strstr(version, "Open MPI") == NULL)
 #endif
 
@@ -220,8 +222,8 @@ static void mpi_close(void)
     mpi.cards = NULL;
 }
 
-extern const struct job_ops job_mpi_ops;
-__attribute__((visibility("default"))) const struct job_ops job_mpi_ops = {
+extern const struct job_ops OWN_OPS;
+__attribute__((visibility("default"))) const struct job_ops OWN_OPS = {
     .version = JOB_OPS_VERSION,
     .name = "mpi",
     .query = mpi_query,
