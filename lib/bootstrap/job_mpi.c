@@ -4,8 +4,8 @@
  * PMIx (MPICH's Hydra, Intel MPI). The modules job_openmpi.so and job_mpich.so: one source, compiled
  * with the header of each.
  *
- * MPI is called in rinit alone, by its caller, so every level of threads will do; afterwards all cards
- * are here. The calls are non-blocking ones that are tested until the deadline, on a communicator of
+ * But for an abort MPI is called in rinit alone, by its caller, so every level of threads will do;
+ * afterwards all cards are here. The calls are non-blocking ones that are tested until the deadline, on a communicator of
  * our own. MPI has no way back from a collective call that some ranks have not joined: after a
  * deadline this process can take no further job from MPI.
  *
@@ -31,7 +31,9 @@
 #else
 #define OWN_KIND "MPICH"
 #define OWN_OPS job_mpich_ops
-#define MPI_LIKE(version) (strstr(version, "Open MPI") == NULL)
+#define MPI_LIKE(version)                                                                          \
+    (strstr(version, "MPICH") != NULL || strstr(version, "Intel(R) MPI") != NULL ||                \
+     strstr(version, "MVAPICH") != NULL)
 #endif
 
 static struct {
@@ -151,11 +153,11 @@ static int mpi_open(int *rank, int *size, int64_t deadline, struct error *err)
     result = mpi_start(err);
     if (result == 0)
         result = mpi_copy_world(deadline, err);
+    mpi.left = result != 0; /* then no other rank is left in it */
     if (result != 0)
         return result;
     MPI_Comm_rank(mpi.world, &mpi.rank);
     MPI_Comm_size(mpi.world, &mpi.size);
-    mpi.left = false;
     *rank = mpi.rank;
     *size = mpi.size;
     return 0;
@@ -209,7 +211,11 @@ static int mpi_card(int rank, void *card, size_t *bytes, int64_t deadline, struc
 
 static __attribute__((noreturn)) void mpi_abort(int code)
 {
-    MPI_Abort(MPI_COMM_WORLD, code);
+    int finalized = 0;
+
+    MPI_Finalized(&finalized);
+    if (!finalized)
+        MPI_Abort(MPI_COMM_WORLD, code);
     _exit(code);
 }
 

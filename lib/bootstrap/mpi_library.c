@@ -23,7 +23,7 @@
 #define VERSION_BYTES 8192 /* MPI_MAX_LIBRARY_VERSION_STRING of MPICH, the largest */
 
 typedef int (*version_function)(char *text, int *length);
-typedef int (*initialized_function)(int *flag);
+typedef int (*flag_function)(int *flag);
 
 struct candidates {
     char path[CANDIDATES_MOST][PATH_MAX];
@@ -65,16 +65,17 @@ static int mpi_library_look(const char *path, struct mpi_library *found, void **
                             struct error *err)
 {
     static char version[VERSION_BYTES]; /* under the lock of mpi_library_find */
-    void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD), *symbol, *initialized;
+    void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD), *symbol, *initialized, *finalized;
     Dl_info first, second;
-    int length = 0, flag = 0;
+    int length = 0, begun = 0, over = 0;
 
     if (handle == NULL)
         return 0;
     symbol = dlsym(handle, "MPI_Get_library_version");
     initialized = dlsym(handle, "MPI_Initialized");
+    finalized = dlsym(handle, "MPI_Finalized");
     dlclose(handle); /* it stays until its user closes it, too */
-    if (symbol == NULL || initialized == NULL || symbol == *known)
+    if (symbol == NULL || initialized == NULL || finalized == NULL || symbol == *known)
         return 0;
     if (*known != NULL) {
         if (dladdr(*known, &first) == 0 || dladdr(symbol, &second) == 0)
@@ -87,13 +88,12 @@ static int mpi_library_look(const char *path, struct mpi_library *found, void **
     memset(version, 0, sizeof(version));
     ((version_function)symbol)(version, &length);
     version[sizeof(version) - 1] = '\0';
-    found->module = mpi_library_module(version);
-    if (found->module == NULL)
-        return 0;
     *known = symbol;
     found->present = true;
-    ((initialized_function)initialized)(&flag);
-    found->started = flag != 0;
+    found->module = mpi_library_module(version);
+    ((flag_function)initialized)(&begun);
+    ((flag_function)finalized)(&over);
+    found->started = begun != 0 && over == 0;
     return 0;
 }
 
@@ -112,7 +112,7 @@ int mpi_library_find(struct mpi_library *found, struct error *err)
     for (i = 0; i < all.n && result == 0; i++)
         result = mpi_library_look(all.path[i], found, &known, err);
     pthread_mutex_unlock(&lock);
-    if (result == 0 && found->module == NULL)
+    if (result == 0 && !found->present)
         found->module = launcher_mpi_module();
     return result;
 }

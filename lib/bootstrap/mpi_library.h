@@ -14,9 +14,9 @@
 #include <stdbool.h>
 
 struct mpi_library {
-    const char *module; /* "job_openmpi", "job_mpich"; NULL: no MPI that a module exists for */
+    const char *module; /* "job_openmpi", "job_mpich"; NULL: no MPI, or one without a module */
     bool present;       /* a library of MPI is in this process; otherwise the launcher was asked */
-    bool started;       /* MPI_Init has been called */
+    bool started;       /* it runs: MPI_Init has been called, and MPI_Finalize has not */
 };
 
 /* 0, or -ENOTSUP: there are two libraries of MPI in this process, which err names. */

@@ -244,6 +244,8 @@ struct btl_host {
      * the kernel has not confirmed it. 0; -ENOTSUP and the reason: it is not visible from here.
      */
     int (*process)(int peer, int *pid, struct error *err);
+    /* Closes a descriptor that a peer has passed, without a wait (util/received_fd.h). NULL: close(2). */
+    void (*close_received)(int fd);
 };
 
 struct btl_attributes {

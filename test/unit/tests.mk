@@ -235,6 +235,8 @@ noinst_HEADERS = \
 	test/lib/mp_check.h \
 	test/unit/control_ranks.h \
 	test/lib/allocation_failure.h \
+	test/lib/count_locks.h \
+	test/lib/fake_device.h \
 	test/lib/am.h \
 	test/lib/descriptor_limit.h \
 	test/lib/cells.h \

@@ -16,10 +16,10 @@ struct descriptor {
     uint64_t id, bytes;
 };
 
-static void descriptor_drop(struct descriptor *d)
+static void descriptor_drop(const struct descriptor_table *table, struct descriptor *d)
 {
     list_remove(&d->link);
-    close(d->fd);
+    table->close(d->fd);
     free(d);
 }
 
@@ -79,7 +79,7 @@ void descriptor_revoked(struct descriptor_table *table, int peer, uint64_t id)
     pthread_mutex_lock(&table->lock);
     d = descriptor_find(table, peer, id, &held);
     if (d != NULL)
-        descriptor_drop(d);
+        descriptor_drop(table, d);
     pthread_mutex_unlock(&table->lock);
 }
 
@@ -92,7 +92,7 @@ void descriptor_peer_gone(struct descriptor_table *table, int peer)
         struct descriptor *d = container_of(at, struct descriptor, link);
 
         if (d->peer == peer)
-            descriptor_drop(d);
+            descriptor_drop(table, d);
     }
     pthread_mutex_unlock(&table->lock);
 }
@@ -117,16 +117,19 @@ int descriptor_borrow(struct descriptor_table *table, int peer, uint64_t id, siz
     return rc;
 }
 
-void descriptor_table_init(struct descriptor_table *table)
+static void descriptor_close(int fd) { (void)close(fd); }
+
+void descriptor_table_init(struct descriptor_table *table, void (*close_received)(int fd))
 {
     pthread_mutex_init(&table->lock, NULL);
     list_init(&table->all);
+    table->close = close_received != NULL ? close_received : descriptor_close;
 }
 
 void descriptor_table_destroy(struct descriptor_table *table)
 {
     while (!list_empty(&table->all))
-        descriptor_drop(container_of(table->all.next, struct descriptor, link));
+        descriptor_drop(table, container_of(table->all.next, struct descriptor, link));
     pthread_mutex_destroy(&table->lock);
 }
 

@@ -21,11 +21,12 @@
 
 struct descriptor_table {
     pthread_mutex_t lock;
-    struct link all; /* struct descriptor */
+    struct link all;       /* struct descriptor */
+    void (*close)(int fd); /* btl_host.close_received */
     _Atomic unsigned warnings;
 };
 
-void descriptor_table_init(struct descriptor_table *table);
+void descriptor_table_init(struct descriptor_table *table, void (*close_received)(int fd));
 void descriptor_table_destroy(struct descriptor_table *table);
 /* In the child of a fork: makes the lock usable. */
 void descriptor_table_forked(struct descriptor_table *table);

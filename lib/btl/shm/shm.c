@@ -369,7 +369,7 @@ static int shm_open(const struct btl_host *host, struct btl **out, struct error 
     list_init(&btl->lent);
     cross_init(&btl->cross, &btl->host);
     mapping_table_init(&btl->mappings, host->rank);
-    descriptor_table_init(&btl->descriptors);
+    descriptor_table_init(&btl->descriptors, host->close_received);
     *out = btl;
     return 0;
 }

@@ -13,6 +13,7 @@
 #include "rpipe/data/path_remote_window.h"
 
 #include "rpipe/data/credit.h"
+#include "rpipe/end/cork.h"
 #include "rpipe/end/error.h"
 
 #include "util/failpoint.h"
@@ -146,6 +147,8 @@ int remote_move(struct rch *ch, const struct window_move *m)
         return rc == -EAGAIN ? R_PENDING : remote_failed(ch);
     RPIPE_FAILPOINT("net: transfer of a window posted");
     w->end++;
+    if (UNLIKELY(ch->corked) && !m->fetch) /* it may be held, like a message */
+        cork_note(ch);
     ch->remote->direct++;
     region_hold(m->region);
     return 0;

@@ -45,6 +45,8 @@ static int send_attempt(struct rch *ch, void *arguments)
     struct send_arguments *a = arguments;
     int rc;
 
+    if (device_has_heap(ch) && ch->cfg.memory->copy_in == NULL) /* before memory is awaited */
+        return device_copy_in(ch, NULL, NULL, 0);
     if (a->write.d == NULL) {
         rc = write_alloc_attempt(ch, &a->alloc);
         a->awaited = a->alloc.awaited;

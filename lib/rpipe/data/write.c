@@ -12,6 +12,7 @@
 #include "rpipe/data/publish.h"
 #include "rpipe/data/push.h"
 #include "rpipe/end/connector.h"
+#include "rpipe/end/cork.h"
 #include "rpipe/end/debug_check.h"
 #include "rpipe/end/debug_guard.h"
 #include "rpipe/end/device.h"
@@ -585,6 +586,8 @@ int end_flush(struct rch *ch, const char *name, enum side side)
         return call_end(&call, rc);
     row = trace_begin(ch, TRACE_FLUSH);
     rc = call_await(ch, &awaited, write_flush_attempt, &since);
+    if (rc == 0 && side == SIDE_WRITER)
+        cork_forget(ch); /* nothing is held: another thread may have the end now */
     trace_end(row, 0, 0, rc);
     return call_end(&call, rc);
 }

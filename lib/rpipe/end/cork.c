@@ -4,6 +4,7 @@
  */
 #include "rpipe/end/cork.h"
 
+#include "rpipe/end/call_context.h"
 #include "rpipe/end/path.h"
 
 /* Corked ends of a thread between two of its waits. One more, and the messages of all are posted. */
@@ -24,12 +25,19 @@ void cork_note(struct rch *ch)
 
 void cork_forget(struct rch *ch) { ch->cork_table = NULL; }
 
-/* A failure of the connection is reported by the next call on the end. */
+/*
+ * A failure of the connection is reported by the next call on the end. Counted, since it posts, and fast paths call it too; once a
+ * thread is in rexit, that posts what is held.
+ */
 void cork_release(void)
 {
     uint32_t i, n = cork_entries;
+    struct call call;
 
+    call_enter(&call, call_name());
     cork_entries = 0;
+    if (calls_ended())
+        n = 0;
     for (i = 0; i < n; i++) {
         struct rch *ch = cork_table[i];
         uint32_t state = atomic_load_explicit(&ch->state, memory_order_relaxed);
@@ -39,4 +47,5 @@ void cork_release(void)
         ch->cork_table = NULL;
         ch->path->hold(ch, ch->corked);
     }
+    call_leave(&call);
 }

@@ -4,6 +4,7 @@
 
 #include "rpipe/end/area.h"
 #include "rpipe/end/call.h"
+#include "util/received_fd.h"
 
 #include <errno.h>
 #include <rinfo.h>
@@ -62,7 +63,7 @@ int device_import(struct rch *ch, const struct btl_key *key, size_t bytes, struc
     if (rc != 0)
         return rc;
     rc = device_code(m->import(m->argument, fd, bytes, &base));
-    close(fd);
+    received_fd_close(fd);
     if (rc != 0)
         return error_set(err, rc, "%s: import of %zu bytes of rank %d: %s", m->name, bytes,
                          ch->peer, rinfo_strerror(rc));

@@ -238,6 +238,7 @@ static int rpipe_job_open_layers(int *rank, int *size, struct error *err)
         .unwatch = control_unwatch,
         .peer = rpipe_job_peer_facts,
         .connection_failed = path_monitor_failed,
+        .close_received = received_fd_close,
         .process = rpipe_job_peer_process,
     };
     ends_start();
