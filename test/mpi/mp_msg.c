@@ -431,49 +431,6 @@ static void late_message(rmsg_t other)
     meet();
 }
 
-/* A blocking receive whose advertisement is stored at rank 1 reaches its deadline: nothing is written into its buffer afterwards. */
-static void receive_gives_up(rmsg_t other)
-{
-    static char big[LONGEST];
-    const uint64_t stored = count("rtr_stored");
-
-    if (mp_rank == 0) {
-        MSG_OK(rmsg_set_timeout(msg, 20));
-        MSG_RC(-ETIMEDOUT, rmsg_recv(msg, 1, 6, 2, big, LONGEST, NULL, 0));
-        MSG_OK(rmsg_set_timeout(msg, 0));
-        memset(big, 7, LONGEST);
-        MSG_OK(rmsg_send(other, 1, 6, 2, NULL, 0, 0));
-        MSG_OK(rmsg_recv(msg, 1, 6, 3, NULL, 0, NULL, 0));
-        for (int i = 0; i < LONGEST; i++)
-            CHECK(NULL, big[i] == 7);
-    } else if (mp_rank == 1) {
-        while (count("rtr_stored") == stored)
-            MSG_OK(rmsg_progress(msg));
-        MSG_OK(rmsg_recv(other, 0, 6, 2, NULL, 0, NULL, 0));
-        memset(big, 1, LONGEST);
-        MSG_OK(rmsg_send(msg, 0, 6, 2, big, LONGEST, 0));
-        MSG_OK(rmsg_send(msg, 0, 6, 3, NULL, 0, 0));
-    }
-    meet();
-}
-
-/* A blocking send of rank 1 reaches its deadline before its receive: that does not complete with what the buffer has by then. */
-static void send_gives_up(rmsg_t other)
-{
-    static char big[LONGEST];
-
-    if (mp_rank == 1) {
-        MSG_OK(rmsg_set_timeout(msg, 20));
-        MSG_RC(-ETIMEDOUT, rmsg_send(msg, 0, 6, 4, big, LONGEST, 0));
-        MSG_OK(rmsg_set_timeout(msg, 0));
-        MSG_OK(rmsg_send(other, 0, 6, 4, NULL, 0, 0));
-    } else if (mp_rank == 0) {
-        MSG_OK(rmsg_recv(other, 1, 6, 4, NULL, 0, NULL, 0));
-        MSG_RC(-ECANCELED, rmsg_recv(msg, 1, 6, 4, big, LONGEST, NULL, 0));
-    }
-    meet();
-}
-
 /* A context that has a name, beside one that has a number. */
 static void named(void)
 {
@@ -488,10 +445,6 @@ static void named(void)
     MSG_OK(rmsg_send(other, to, 0, 0, &byte, 1, 0));
     MSG_OK(rmsg_recv(other, from, 0, 0, &byte, 1, NULL, 0));
     late_message(other);
-    if (mp_ranks > 1) {
-        receive_gives_up(other);
-        send_gives_up(other);
-    }
     MSG_OK(rmsg_close(other));
 }
 
