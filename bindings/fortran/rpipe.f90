@@ -44,6 +44,8 @@ module rpipe_c
     integer(c_int32_t) :: max_cqe = 0
     type(c_ptr) :: backend = c_null_ptr ! rpipe_open has an argument for it
     integer(c_int64_t) :: seed = 0
+    type(c_ptr) :: memory = c_null_ptr ! a table of calls of C
+    type(c_ptr) :: stream = c_null_ptr
   end type
 
   ! Layout of rneighbor_t.
