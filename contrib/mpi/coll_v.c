@@ -76,7 +76,7 @@ static void *v_own(const void *buf, int count, MPI_Datatype type, bool pack, voi
 
     *temp = NULL;
     if (rmpi_is_block(type, count) || count == 0)
-        return buf == NULL ? (void *)&rmpi_in_place : rmpi_block_at(type, buf);
+        return buf == NULL && bytes == 0 ? (void *)&rmpi_in_place : rmpi_block_at(type, buf);
     *temp = malloc(bytes);
     if (*temp != NULL && pack)
         (void)rmpi_pack(*temp, bytes, buf, (size_t)count, type);

@@ -55,7 +55,7 @@ static int comm_agree(struct rmpi_comm *comm, uint32_t *index)
         return rc;
     found = comm_lowest(all);
     if (found < 0) {
-        memset(comm_new_index, 0xff, sizeof(comm_new_index));
+        memcpy(comm_new_index, comm_free_index, sizeof(comm_new_index));
         found = comm_lowest(all + COMM_WORDS);
     }
     if (found < 0)

@@ -9,7 +9,7 @@
 /* ---- limits ---- */
 
 struct limits {
-    bool any;
+    bool any, any_data; /* the true limits are those of parts with data */
     MPI_Aint lb, ub, true_lb, true_ub;
 };
 
@@ -28,11 +28,14 @@ static void limits_add(struct limits *l, const struct rmpi_type *of, size_t coun
         l->lb = low + of->lb;
     if (!l->any || high + of->lb + of->extent > l->ub)
         l->ub = high + of->lb + of->extent;
-    if (!l->any || low + of->true_lb < l->true_lb)
-        l->true_lb = low + of->true_lb;
-    if (!l->any || high + of->true_lb + of->true_extent > l->true_ub)
-        l->true_ub = high + of->true_lb + of->true_extent;
     l->any = true;
+    if (of->size == 0)
+        return;
+    if (!l->any_data || low + of->true_lb < l->true_lb)
+        l->true_lb = low + of->true_lb;
+    if (!l->any_data || high + of->true_lb + of->true_extent > l->true_ub)
+        l->true_ub = high + of->true_lb + of->true_extent;
+    l->any_data = true;
 }
 
 static void type_finish(struct rmpi_type *t, const struct limits *l)

@@ -95,7 +95,15 @@ static int wait_messages(int n, MPI_Request *requests, int flags)
     for (int i = 0; i < n; i++)
         handle[i] = wait_is_none(requests[i]) ? 0 : requests[i]->msg;
     rc = rmsg_wait_any(rmpi.msg, handle, n, &which, &s, flags);
-    if (rc == R_PENDING || which >= n)
+    if (rc == 0 && which >= n)
+        return n;
+    if (rc == R_PENDING)
+        return n;
+    for (int i = 0; i < n && which >= n;
+         i++) /* a failure of no request in particular: of the first */
+        if (!wait_is_none(requests[i]))
+            which = i;
+    if (which >= n)
         return n;
     rmpi_request_message_over(requests[which], &s, rc);
     return which;

@@ -123,6 +123,8 @@ const char *coll_needs_here(const struct shape *shape, const struct coll_request
     if (shape->slots > 0 && shape->largest > 1 &&
         coll_limits(shape, request, choice).slots > shape->slots)
         return "fewer messages of a member";
+    if (choice->algorithm == COLL_FETCH && shape->hosts > 1)
+        return "all members on one host";
     if (choice->algorithm == COLL_FETCH && !shape->fetches)
         return "access to the memory of other processes";
     return coll_needs(shape, request, choice);

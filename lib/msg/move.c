@@ -60,7 +60,7 @@ static bool move_complete(struct msg_request *r)
 {
     const uint64_t done = cell_done(r->cell);
 
-    if ((done & CELL_SENDER_STOPS) != 0) {
+    if (!r->send && (done & CELL_SENDER_STOPS) != 0) {
         move_received(r, -ECANCELED);
         return true;
     }
@@ -104,9 +104,13 @@ bool msg_move_turn(struct rmsg *msg)
     bool something = false;
 
     list_for_each (at, after, &msg->sharing) {
-        enum move_turn turn = move_request(container_of(at, struct msg_request, queue));
+        struct msg_request *r = container_of(at, struct msg_request, queue);
+        const struct msg_link *l = r->link;
+        const int before = l->out_code;
+        enum move_turn turn = move_request(r);
 
-        if (turn == MOVE_LINK_ENDED) /* others are not in the list any more either */
+        if (turn == MOVE_LINK_ENDED ||
+            l->out_code != before) /* others are not in the list any more either */
             return true;
         something = something || turn == MOVE_SOMETHING;
     }

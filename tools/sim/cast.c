@@ -19,7 +19,9 @@ static uint64_t cast_latency(const struct sim *s, uint32_t number)
 
 static uint64_t cast_loss(const struct sim *s)
 {
-    return s->options->loss != 0 ? s->options->loss : 10 * s->model->loss;
+    uint64_t loss = s->options->loss != 0 ? s->options->loss : 10 * s->model->loss;
+
+    return loss < SIM_LOSS_MOST ? loss : SIM_LOSS_MOST;
 }
 
 bool sim_casts(const struct sim *s, uint32_t number)

@@ -90,7 +90,7 @@ static void verbs_connect_give_up(struct btl_connection *connection, int error, 
     verbs_state_fail(
         connection, error, "%s cannot be connected with %s, rank %d: %s", connection->btl->device,
         verbs_address_text(&connection->there, there, sizeof(there)), connection->peer, why);
-    verbs_state_drop(connection);
+    verbs_connect_drop(connection);
     connection->stage = IDLE;
 }
 
@@ -98,7 +98,7 @@ static void verbs_connect_give_up(struct btl_connection *connection, int error, 
 static void verbs_connect_try_again(struct btl_connection *connection, const char *why)
 {
     snprintf(connection->obstacle, sizeof(connection->obstacle), "%s", why);
-    verbs_state_drop(connection);
+    verbs_connect_drop(connection);
     if (deadline_passed(connection->deadline)) {
         verbs_connect_give_up(connection, -ETIMEDOUT, connection->obstacle);
         return;
@@ -120,7 +120,6 @@ static void verbs_connect_try_again_after(struct btl_connection *connection, con
     verbs_connect_try_again(connection, err.text);
 }
 
-/* Creates a queue pair on connection->id. 0 or -errno. */
 /* Completions of the last attempt do not count. */
 static void verbs_connect_forget(struct btl_connection *connection)
 {
@@ -153,6 +152,7 @@ static int verbs_connect_without_domain(struct btl_connection *connection,
     return 0;
 }
 
+/* Creates a queue pair on connection->id. 0 or -errno. */
 static int verbs_connect_make_queue_pair(struct btl_connection *connection)
 {
     struct btl *btl = connection->btl;
@@ -306,11 +306,16 @@ static void verbs_connect_refused(struct btl_connection *connection, const struc
 
 /* ---- the accepting end ---- */
 
-static void verbs_connect_refuse(struct rdma_cm_id *id, enum refusal reason)
+static void verbs_connect_reject(struct rdma_cm_id *id, enum refusal reason)
 {
     struct wire_hello hello = {HELLO_MAGIC, reason, 0, 0};
 
     (void)rdma_reject(id, &hello, sizeof(hello));
+}
+
+static void verbs_connect_refuse(struct rdma_cm_id *id, enum refusal reason)
+{
+    verbs_connect_reject(id, reason);
     (void)rdma_destroy_id(id);
 }
 
@@ -360,7 +365,7 @@ static void verbs_connect_requested(struct btl *btl, const struct event *e)
         verbs_connect_refuse(e->id, BUSY);
         return;
     }
-    verbs_state_drop(connection); /* an attempt that the connecting end has given up */
+    verbs_connect_drop(connection); /* an attempt that the connecting end has given up */
     connection->peer_token = e->hello.own;
     connection->id = e->id;
     connection->id->context = connection;
@@ -372,12 +377,9 @@ static void verbs_connect_requested(struct btl *btl, const struct event *e)
     log_info("verbs: a connection of rank %d cannot be accepted: %s: %s", connection->peer, call,
              strerror(-rc));
     snprintf(connection->obstacle, sizeof(connection->obstacle), "%s: %s", call, strerror(-rc));
-    if (connection->qp != NULL)
-        rdma_destroy_qp(connection->id);
-    connection->qp = NULL;
-    connection->id = NULL;
+    verbs_connect_reject(e->id, NO_RESOURCES);
+    verbs_connect_drop(connection);
     connection->stage = IDLE;
-    verbs_connect_refuse(e->id, NO_RESOURCES);
 }
 
 /* ---- events ---- */
@@ -398,7 +400,7 @@ static void verbs_connect_ended(struct btl_connection *connection, const char *w
     } else if (connection->role == BTL_CONNECTS) {
         verbs_connect_try_again(connection, why);
     } else {
-        verbs_state_drop(connection);
+        verbs_connect_drop(connection);
         connection->stage = IDLE;
     }
 }

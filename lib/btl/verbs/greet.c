@@ -17,6 +17,7 @@
 #include "btl/verbs/greet.h"
 
 #include "btl/verbs/state.h"
+#include "btl/verbs/stream.h"
 
 #include "util/clock.h"
 
@@ -53,10 +54,16 @@ static int verbs_greet_post(struct btl_connection *connection, enum ibv_wr_opcod
                                    .send_flags = IBV_SEND_SIGNALED,
                                    .sg_list = &sge,
                                    .num_sge = 1};
-    int rc = ibv_post_send(connection->qp, &wr, &bad);
+    struct btl_stream *stream = connection->stream;
+    int rc;
 
+    if (stream != NULL) /* a queue pair of a thread domain may have no lock */
+        biased_enter_other(&stream->lock, false);
+    rc = ibv_post_send(connection->qp, &wr, &bad);
     if (rc == 0)
         connection->posted++;
+    if (stream != NULL)
+        biased_leave_other(&stream->lock);
     return rc > 0 ? -rc : rc;
 }
 
@@ -117,7 +124,7 @@ static void verbs_greet_take(struct btl_connection *connection)
     /* the connection has ended meanwhile: the connecting end starts again */
     snprintf(connection->obstacle, sizeof(connection->obstacle),
              "ibv_post_send of the answer to a greeting: %s", strerror(-rc));
-    verbs_state_drop(connection);
+    verbs_connect_drop(connection);
     connection->stage = IDLE;
 }
 

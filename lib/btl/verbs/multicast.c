@@ -65,6 +65,7 @@ struct medium {
     bool broken; /* the queue pair sends no more */
 
     /* reader */
+    bool attached;                  /* the queue pair is in the group */
     int member_fd;                  /* the socket that is a member of the group; -1: none */
     bool armed;                     /* a completion causes an event */
     uint32_t free[RECEIVES], nfree; /* slots to post again */
@@ -136,6 +137,12 @@ static void verbs_multicast_close(struct medium *m)
 {
     if (m->ah != NULL)
         (void)ibv_destroy_ah(m->ah);
+    if (m->attached) {
+        union ibv_gid gid;
+
+        memcpy(&gid, m->group.address, sizeof(gid));
+        (void)ibv_detach_mcast(m->qp, &gid, 0); /* or the queue pair is in use */
+    }
     if (m->qp != NULL)
         (void)ibv_destroy_qp(m->qp);
     if (m->cq != NULL)
@@ -393,6 +400,7 @@ static int verbs_multicast_join(struct medium *m, const struct medium_address *g
         return error_set(err, rc, "joining a multicast group: %s%s", strerror(-rc), limit_of(-rc));
     memcpy(&gid, m->group.address, sizeof(gid));
     rc = ibv_attach_mcast(m->qp, &gid, 0);
+    m->attached = rc == 0;
     return rc == 0
                ? 0
                : error_set(err, -rc, "%s: ibv_attach_mcast: %s", m->device.device, strerror(rc));

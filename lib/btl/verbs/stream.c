@@ -13,6 +13,8 @@
  */
 #include "btl/verbs/stream.h"
 
+#include "btl/verbs/state.h"
+
 #include "util/log.h"
 
 #include <errno.h>
@@ -216,6 +218,17 @@ void verbs_stream_close(struct btl_stream *stream) { verbs_stream_put(stream); }
 
 /* ---- connections ---- */
 
+void verbs_connect_drop(struct btl_connection *connection)
+{
+    struct btl_stream *s = connection->stream;
+
+    if (s != NULL)
+        biased_enter_other(&s->lock, false);
+    verbs_state_drop(connection);
+    if (s != NULL)
+        biased_leave_other(&s->lock);
+}
+
 void verbs_stream_renew(struct btl_connection *connection)
 {
     struct btl_stream *s = connection->stream;
@@ -255,7 +268,7 @@ void verbs_connection_join(struct btl_connection *connection, struct btl_stream 
     biased_leave_other(&s->lock);
     if (own != NULL)
         (void)ibv_destroy_cq(own);
-    else
+    else if (s->cq != NULL)
         log_info(
             "verbs: a pipe of a stream has a completion queue of its own: that of the stream has "
             "%u entries and cannot have %u more: %s",

@@ -42,6 +42,8 @@ int verbs_stream_open(struct btl *btl, enum btl_share wanted, struct btl_stream 
                       enum btl_share *got, struct error *why);
 void verbs_stream_close(struct btl_stream *stream);
 void verbs_connection_join(struct btl_connection *connection, struct btl_stream *stream);
+/* verbs_state_drop, while no other thread is inside the stream of the connection, if it has one. btl.lock held. */
+void verbs_connect_drop(struct btl_connection *connection);
 /* The connection gets a new queue pair: completions of the last one do not count. Inside. */
 void verbs_stream_renew(struct btl_connection *connection);
 /* The connection has no queue pair any more. Inside; returns what verbs_stream_put needs. */

@@ -38,6 +38,15 @@ static void describe_path(struct rch *ch, rinfo_pipe_t *p)
     ch->path->describe(ch, p->path, sizeof(p->path));
 }
 
+static void describe_reason(struct rch *ch, rinfo_pipe_t *p)
+{
+    /* acquire: the service thread may set it now; pairs with the release in stream.c */
+    const char *got = atomic_load_explicit(&ch->stream_got, memory_order_acquire);
+
+    snprintf(p->why, sizeof(p->why), "%s%s%s", ch->why != NULL ? ch->why : "",
+             got != NULL ? "; stream: " : "", got != NULL ? got : "");
+}
+
 static int describe_attempt(struct rch *ch, void *arguments)
 {
     uint32_t state =
@@ -48,7 +57,7 @@ static int describe_attempt(struct rch *ch, void *arguments)
     snprintf(p->state, sizeof(p->state), "%s", observe_state_name(state));
     if ((state & (STATE_JOINED | STATE_ATTACHED)) != 0)
         describe_path(ch, p);
-    snprintf(p->why, sizeof(p->why), "%s", ch->why != NULL ? ch->why : "");
+    describe_reason(ch, p);
     snprintf(p->cells, sizeof(p->cells), "%s", ch->cells_way != NULL ? ch->cells_way : "");
     return 0;
 }

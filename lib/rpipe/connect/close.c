@@ -57,6 +57,7 @@ static void close_release(struct rch *ch)
     free(ch->reason);
     free(ch->why);
     ch->reason = ch->why = NULL;
+    free(atomic_exchange_explicit(&ch->stream_got, NULL, memory_order_relaxed));
 }
 
 void end_release_unopened(struct rch *ch)

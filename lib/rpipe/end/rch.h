@@ -163,7 +163,9 @@ struct rch {
     struct rremote *remotes;     /* attached windows of the peer (window.h), by .next */
     struct rstream *stream;      /* stream.h; NULL: none */
     struct link in_stream;       /* rstream.ends, until rclose */
-    bool stream_entered;         /* RMALLOC_DEBUG: by the call that is inside this end */
+    _Atomic(char *)
+        stream_got;      /* what the stream got, for rinfo_describe; set once; NULL: not yet */
+    bool stream_entered; /* RMALLOC_DEBUG: by the call that is inside this end */
     const void
         *cork_table; /* of the thread that has left messages in this end (cork.h); NULL: none has */
     bool corked;     /* writer: rcork */

@@ -97,12 +97,13 @@ void stream_remove(struct rch *ch)
 
 static void stream_explain(struct rch *ch, const char *got)
 {
-    char *why = NULL;
+    char *none = NULL, *text = strdup(got); /* without memory the description lacks it */
 
-    if (asprintf(&why, "%s; stream: %s", ch->why != NULL ? ch->why : "", got) < 0)
-        return; /* without memory the description lacks it */
-    free(ch->why);
-    ch->why = why;
+    /* release: the text; pairs with the acquire of rinfo_describe, which may be in progress */
+    if (text != NULL &&
+        !atomic_compare_exchange_strong_explicit(&ch->stream_got, &none, text, memory_order_release,
+                                                 memory_order_relaxed))
+        free(text);
 }
 
 void stream_mapped(struct rch *ch)

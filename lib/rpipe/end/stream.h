@@ -19,7 +19,7 @@
 int stream_add(rstream_t stream, struct rch *ch, struct error *err);
 /* The end is closed. Without effect if it is in no stream. */
 void stream_remove(struct rch *ch);
-/* Puts the connection of the end into its stream, if it is in one, and adds to ch->why what it got. Any thread. */
+/* Puts the connection of the end into its stream, if it is in one, and sets ch->stream_got. Any thread. */
 void stream_join(struct rch *ch, struct btl_connection *connection);
 /* The same for an end on mapped memory. */
 void stream_mapped(struct rch *ch);
