@@ -117,10 +117,7 @@ int descriptor_borrow(struct descriptor_table *table, int peer, uint64_t id, siz
     return rc;
 }
 
-static void descriptor_close(int fd)
-{
-    (void)close(fd);
-}
+static void descriptor_close(int fd) { (void)close(fd); }
 
 void descriptor_table_init(struct descriptor_table *table, void (*close_received)(int fd))
 {
