@@ -344,6 +344,7 @@ rpipe_sources = \
 	lib/rpipe/end/state.h \
 	lib/rpipe/end/stream.c \
 	lib/rpipe/end/stream.h \
+	lib/rpipe/end/stream_call.c \
 	lib/rpipe/features.c \
 	lib/rpipe/grow/grow.c \
 	lib/rpipe/grow/grow.h \

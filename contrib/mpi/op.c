@@ -52,7 +52,7 @@ bool rmpi_op_is_native(const struct rmpi_op *op, const struct rmpi_type *type)
 
 bool rmpi_op_apply(struct rmpi_apply *apply, const struct rmpi_op *op, struct rmpi_type *type)
 {
-    apply->op = op;
+    apply->commutes = op->commutes;
     apply->type = type;
     apply->element = (size_t)type->extent;
     apply->function = op->function != NULL ? op->function : rmpi_op_basic(op, type);
@@ -90,7 +90,7 @@ void rmpi_op_call(void *into, const void *from, size_t bytes, void *argument)
     int n = (int)(bytes / a->element);
     MPI_Datatype type = a->type;
 
-    if (a->op->commutes)
+    if (a->commutes)
         a->function((void *)(uintptr_t)from, into, &n, &type);
     else
         op_ordered(into, from, bytes, a);

@@ -73,12 +73,18 @@ int MPI_Start(MPI_Request *request)
                          r == NULL        ? "null"
                          : !r->persistent ? "not persistent"
                                           : "active");
-    if (r->kind == RMPI_SEND && r->buffered)
-        return rmpi_start_bsend(r, "MPI_Start");
+    if (r->kind == RMPI_SEND && r->buffered) {
+        rc = rmpi_start_bsend(r, "MPI_Start");
+        if (rc != MPI_SUCCESS)
+            r->active = r->over = false;
+        return rc;
+    }
     rc = r->kind == RMPI_SEND ? rmpi_start_send(r) : rmpi_start_recv(r);
     if (rc == 0)
         return MPI_SUCCESS;
     r->active = false;
+    free(r->temp);
+    r->temp = NULL;
     return rmpi_fail_rc(r->comm, rc, "MPI_Start");
 }
 

@@ -96,6 +96,7 @@ static int probe_keep(const char *call, rmsg_message_t found, MPI_Comm comm, MPI
         return rmpi_fail(comm, MPI_ERR_NO_MEM, call, "no memory; the message is lost");
     }
     *m = (struct rmpi_message){.message = found, .comm = comm};
+    comm->refs++;
     *message = m;
     return MPI_SUCCESS;
 }
@@ -166,5 +167,7 @@ int MPI_Mrecv(void *buf, int count, MPI_Datatype type, MPI_Message *message, MPI
     rmpi_status_set(status, comm, &s, rmpi_code(rc));
     free(temp);
     free(m);
-    return rc == 0 ? MPI_SUCCESS : rmpi_fail_rc(comm, rc, "MPI_Mrecv");
+    rc = rc == 0 ? MPI_SUCCESS : rmpi_fail_rc(comm, rc, "MPI_Mrecv");
+    rmpi_comm_drop(comm);
+    return rc;
 }

@@ -167,6 +167,8 @@ static int reduce_start(struct reduction *r, bool all, MPI_Request *request)
         if (apply != NULL)
             *apply = r->apply;
         rc = apply == NULL ? -ENOMEM : 0;
+        rmpi_type_keep(r->type);
+        made->type = r->type;
         r->p.argument = made->argument = apply;
     }
     if (rc == 0)

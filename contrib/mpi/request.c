@@ -104,9 +104,18 @@ static void request_unpack(struct rmpi_request *r)
     r->temp = NULL;
 }
 
+/* A wait has failed, and the library still has the message. A peer may write into the copy, which is not freed. */
+static __attribute__((cold, noinline)) void request_leave(struct rmpi_request *r)
+{
+    if (r->kind == RMPI_RECV)
+        (void)rmsg_cancel(rmpi.msg, r->msg);
+    (void)rmsg_wait(rmpi.msg, &r->msg, NULL, R_NOWAIT);
+    r->msg = 0;
+    r->temp = NULL;
+}
+
 void rmpi_request_message_over(struct rmpi_request *r, const rmsg_status_t *s, int rc)
 {
-    r->msg = 0;
     r->over = true;
     if (rc == -ECANCELED) {
         rmpi_status_empty(&r->status);
@@ -116,10 +125,12 @@ void rmpi_request_message_over(struct rmpi_request *r, const rmsg_status_t *s, i
         return;
     }
     rmpi_status_set(&r->status, r->comm, s, rmpi_code(rc));
-    if (r->temp != NULL)
+    if (r->temp != NULL && r->msg == 0)
         request_unpack(r);
     if (RMPI_UNLIKELY(rc != 0))
         (void)rmpi_fail_rc(r->comm, rc, r->kind == RMPI_SEND ? "a send" : "a receive");
+    if (RMPI_UNLIKELY(r->msg != 0)) /* after the report, whose text it changes */
+        request_leave(r);
 }
 
 static void request_plan_over(struct rmpi_request *r, int rc)

@@ -178,7 +178,7 @@ struct rmpi_op {
 
 /* How an operator is applied to elements of a type, by a function of rcoll whose argument this is. */
 struct rmpi_apply {
-    const struct rmpi_op *op;
+    bool commutes;
     struct rmpi_type *type;
     MPI_User_function *function;
     size_t element; /* bytes between elements */

@@ -9,7 +9,7 @@
 /* ---- limits ---- */
 
 struct limits {
-    bool any, any_data; /* the true limits are those of parts with data */
+    bool any, any_data;
     MPI_Aint lb, ub, true_lb, true_ub;
 };
 
@@ -162,7 +162,7 @@ static int type_blocks(const char *call, int count, int blocklength, MPI_Aint st
     if (rc != MPI_SUCCESS)
         return rc;
     block = type_strided(of, (size_t)blocklength, 0, of->extent);
-    made = type_strided(block, (size_t)count, 0, stride);
+    made = type_strided(block, blocklength == 0 ? 0 : (size_t)count, 0, stride);
     rmpi_type_drop(block);
     return type_result(call, made, type);
 }

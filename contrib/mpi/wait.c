@@ -85,6 +85,21 @@ static int wait_find(int n, MPI_Request *requests, bool *some, bool *messages)
     return n;
 }
 
+/* The request that a failure of a wait for all is about: a receive from any source, else the first. */
+static int wait_blamed(int n, MPI_Request *requests)
+{
+    int first = n;
+
+    for (int i = 0; i < n; i++) {
+        if (wait_is_none(requests[i]))
+            continue;
+        if (requests[i]->kind == RMPI_RECV && requests[i]->peer == MPI_ANY_SOURCE)
+            return i;
+        first = first == n ? i : first;
+    }
+    return first;
+}
+
 /* One call of rmsg for all: the index of the one that is over; n: none yet. A failure is that of the request, in its status. */
 static int wait_messages(int n, MPI_Request *requests, int flags)
 {
@@ -95,14 +110,12 @@ static int wait_messages(int n, MPI_Request *requests, int flags)
     for (int i = 0; i < n; i++)
         handle[i] = wait_is_none(requests[i]) ? 0 : requests[i]->msg;
     rc = rmsg_wait_any(rmpi.msg, handle, n, &which, &s, flags);
-    if (rc == 0 && which >= n)
-        return n;
     if (rc == R_PENDING)
         return n;
-    for (int i = 0; i < n && which >= n;
-         i++) /* a failure of no request in particular: of the first */
-        if (!wait_is_none(requests[i]))
-            which = i;
+    if (which < n)
+        requests[which]->msg = handle[which];
+    else if (rc != 0)
+        which = wait_blamed(n, requests);
     if (which >= n)
         return n;
     rmpi_request_message_over(requests[which], &s, rc);

@@ -78,6 +78,7 @@ static void mcast_receive_all(struct mcast *p, int64_t now)
     const void *packet;
     int n;
 
+    p->more = false;
     for (unsigned i = 0; i < MCAST_BATCH; i++) {
         n = mcast_carriers_receive(p, &packet, &a);
         if (n < 0)
@@ -88,6 +89,7 @@ static void mcast_receive_all(struct mcast *p, int64_t now)
         if (mcast_draw(&p->lose, p->lose.repeat))
             mcast_packet(p, packet, (size_t)n, &a, now);
     }
+    p->more = true;
 }
 
 static void mcast_advance(struct mcast *p, int64_t now)
@@ -193,6 +195,8 @@ static int64_t mcast_due(const struct mcast *p)
                         : p->attached        ? nak_receiver_due(&p->receiver)
                                              : NAK_NEVER;
 
+    if (p->more)
+        return 0;
     return mcast_carriers_due(p) < due ? mcast_carriers_due(p) : due;
 }
 

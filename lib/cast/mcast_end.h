@@ -83,6 +83,7 @@ struct mcast {
     uint64_t key;
     int64_t driven_at; /* when a call has received packets last */
     int64_t timer_at;  /* when the service thread is called; 0: it is not */
+    bool more;         /* packets were left when those had been received that are taken at a time */
     struct mcast_lose lose;
     uint64_t first; /* number of the first message */
     uint32_t slots;

@@ -51,12 +51,6 @@ static void dump_waits(FILE *to, const struct graph *g, uint32_t i, const char *
 
 /* ---- text ---- */
 
-/* How a message travels, where it is not by memory of a team or a pipe. */
-static const char *dump_way(const struct graph_node *node)
-{
-    return node->lent ? ", lent" : node->op == GRAPH_BY_CAST ? ", by cast" : "";
-}
-
 static void dump_operation(FILE *to, const struct graph *g, const struct graph_node *node)
 {
     fprintf(to, "%s", dump_kind_names[node->kind]);
@@ -66,8 +60,8 @@ static void dump_operation(FILE *to, const struct graph *g, const struct graph_n
     }
     fprintf(to, " %zu bytes", node->bytes);
     if (node->kind == GRAPH_RECV) {
-        fprintf(to, " of member %" PRIu32 ", slot %" PRIu32 "%s", node->peer, node->slot,
-                dump_way(node));
+        fprintf(to, " of member %" PRIu32 ", slot %" PRIu32 "%s%s", node->peer, node->slot,
+                node->lent ? ", lent" : "", node->op == GRAPH_BY_CAST ? ", by cast" : "");
         return;
     }
     fprintf(to, " of ");
@@ -75,7 +69,8 @@ static void dump_operation(FILE *to, const struct graph *g, const struct graph_n
     if (node->kind == GRAPH_SEND) {
         fprintf(to, " to ");
         dump_list(to, g, node);
-        fprintf(to, ", slot %" PRIu32 "%s", node->slot, dump_way(node));
+        fprintf(to, ", slot %" PRIu32 "%s%s", node->slot, node->lent ? ", lent" : "",
+                node->op == GRAPH_BY_CAST ? ", by cast" : "");
         return;
     }
     fprintf(to, " into ");

@@ -22,6 +22,7 @@ static void arrive_fetch(struct msg_link *l, struct msg_request *r, uint32_t sen
     struct msg_wire_fields f = {.id = pool_id(&r->item), .bytes = r->total};
 
     r->state = MSG_ARRIVING;
+    r->other = send;
     if (r->total > 0) {
         if (cell != 0)
             f.where = (uintptr_t)r->buf;

@@ -106,6 +106,9 @@ int msg_link_failed(const struct msg_link *l, const char *call)
 
 void msg_link_close(struct msg_link *l)
 {
+    for (uint32_t i = 0; i < MSG_CELLS; i++)
+        if (l->cell_of[i] != NULL)
+            msg_request_stop(l->cell_of[i]);
     if (l->in != NULL)
         (void)rpipe_close(l->in);
     if (l->out != NULL)

@@ -105,13 +105,12 @@ bool msg_move_turn(struct rmsg *msg)
 
     list_for_each (at, after, &msg->sharing) {
         struct msg_request *r = container_of(at, struct msg_request, queue);
-        const struct msg_link *l = r->link;
-        const int before = l->out_code;
-        enum move_turn turn = move_request(r);
+        struct msg_link *l = r->link;
+        const int out = l->out_code;
+        enum move_turn turn = move_request(r); /* may free it */
 
-        if (turn == MOVE_LINK_ENDED ||
-            l->out_code != before) /* others are not in the list any more either */
-            return true;
+        if (turn == MOVE_LINK_ENDED || l->out_code != out)
+            return true; /* others are not in the list any more either */
         something = something || turn == MOVE_SOMETHING;
     }
     return something;

@@ -101,7 +101,7 @@ static int progress_sleep(struct rmsg *msg)
     int rc;
 
     if (msg->readers == 0) {
-        (void)rpipe_progress(); /* what this thread holds back (rcork) leaves before a wait */
+        (void)rpipe_progress(); /* corked messages leave */
         clock_sleep(PROGRESS_SLEEP_NS);
         return msg_check_job("a wait");
     }

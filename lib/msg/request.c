@@ -42,7 +42,7 @@ static inline void msg_request_complete(struct rmsg *msg, struct msg_request *r,
 {
     r->state = MSG_DONE;
     r->status.error = code;
-    r->rtr = 0;
+    r->rtr = 0; /* numbers begin at 1: a REFUSED that comes later is not for its next start */
     if (r->cell != NULL) {
         list_remove(&r->queue);
         if (r->send)
@@ -82,8 +82,7 @@ void msg_request_end_sends(struct msg_link *l, int code)
             r->state == MSG_INACTIVE)
             continue;
         list_remove(&r->queue);
-        if (r->cell != NULL && !msg_request_is_moved(r)) /* the program may change the buffer now */
-            (void)cell_stop(r->cell, CELL_SENDER_STOPS, r->chunks);
+        msg_request_stop(r);
         msg_request_sent(r, msg_request_is_moved(r) ? 0 : code);
     }
 }

@@ -30,6 +30,13 @@ static inline bool msg_request_is_moved(const struct msg_request *r)
            cell_done(r->cell) == r->chunks;
 }
 
+/* A send ends now: if its payload has not moved, the peer must not take it for complete. */
+static inline void msg_request_stop(struct msg_request *r)
+{
+    if (r->cell != NULL && !msg_request_is_moved(r))
+        (void)cell_stop(r->cell, CELL_SENDER_STOPS, r->chunks);
+}
+
 /* What the program does not wait for is completed by the peer, and freed then. */
 void msg_request_abandon(struct rmsg *msg, struct msg_request *r);
 

@@ -147,6 +147,7 @@ static int wait_one(struct rmsg *msg, rmsg_request_t *request, rmsg_status_t *st
             (void)msg_progress_all(msg);
             if (msg_request_done(r))
                 break;
+            (void)rpipe_progress(); /* corked messages leave */
             rc = wait_lost(msg, r, call);
             return rc != 0 ? rc : msg_fail(R_PENDING, "%s: the request is active", call);
         }

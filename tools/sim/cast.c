@@ -17,9 +17,10 @@ static uint64_t cast_latency(const struct sim *s, uint32_t number)
     return sim_node(s, number)->op == GRAPH_BY_CAST ? s->model->multicast : 0;
 }
 
+/* Of a million; not all, or asking would not end. */
 static uint64_t cast_loss(const struct sim *s)
 {
-    uint64_t loss = s->options->loss != 0 ? s->options->loss : 10 * s->model->loss;
+    const uint64_t loss = s->options->loss != 0 ? s->options->loss : 10 * s->model->loss;
 
     return loss < SIM_LOSS_MOST ? loss : SIM_LOSS_MOST;
 }

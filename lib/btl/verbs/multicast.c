@@ -55,6 +55,7 @@ struct medium {
     struct ibv_mr *mr;
     unsigned char *slot; /* SENDS or RECEIVES of SLOT_BYTES */
     struct medium_address group;
+    bool broken; /* the queue pair sends, or receives, no more */
 
     /* writer */
     struct ibv_ah *ah;
@@ -62,11 +63,10 @@ struct medium {
     uint32_t queued;
     struct ibv_send_wr send[SENDS];
     struct ibv_sge send_part[SENDS];
-    bool broken; /* the queue pair sends no more */
 
     /* reader */
-    bool attached;                  /* the queue pair is in the group */
     int member_fd;                  /* the socket that is a member of the group; -1: none */
+    bool attached;                  /* the queue pair, to the group */
     bool armed;                     /* a completion causes an event */
     uint32_t free[RECEIVES], nfree; /* slots to post again */
 };
@@ -141,7 +141,7 @@ static void verbs_multicast_close(struct medium *m)
         union ibv_gid gid;
 
         memcpy(&gid, m->group.address, sizeof(gid));
-        (void)ibv_detach_mcast(m->qp, &gid, 0); /* or the queue pair is in use */
+        (void)ibv_detach_mcast(m->qp, &gid, 0);
     }
     if (m->qp != NULL)
         (void)ibv_destroy_qp(m->qp);
@@ -359,10 +359,11 @@ static int verbs_multicast_join_interface(struct medium *m)
 
 static void verbs_multicast_refill(struct medium *m)
 {
-    struct ibv_recv_wr wr[RECEIVES], *bad;
+    struct ibv_recv_wr wr[RECEIVES], *bad = wr;
     struct ibv_sge part[RECEIVES];
+    uint32_t posted = m->nfree;
 
-    if (m->nfree == 0)
+    if (m->nfree == 0 || m->broken)
         return;
     for (uint32_t i = 0; i < m->nfree; i++) {
         part[i] = (struct ibv_sge){.addr = (uintptr_t)(m->slot + m->free[i] * SLOT_BYTES),
@@ -373,8 +374,10 @@ static void verbs_multicast_refill(struct medium *m)
                                      .sg_list = &part[i],
                                      .num_sge = 1};
     }
-    (void)ibv_post_recv(m->qp, wr, &bad); /* no more than fit */
-    m->nfree = 0;
+    if (ibv_post_recv(m->qp, wr, &bad) != 0) /* no more than fit */
+        posted = (uint32_t)(bad - wr);       /* the others are for a later call */
+    m->nfree -= posted;
+    memmove(m->free, m->free + posted, m->nfree * sizeof(m->free[0]));
 }
 
 static int verbs_multicast_join(struct medium *m, const struct medium_address *group,
@@ -413,13 +416,13 @@ static bool verbs_multicast_sender(const unsigned char *grh, const struct ibv_wc
     *from = (struct medium_address){.family = MEDIUM_GID, .number = wc->src_qp};
     if ((wc->wc_flags & IBV_WC_GRH) == 0)
         return false;
-    if (grh[0] >> 4 == 6) { /* a GRH, or a head of IPv6, which has the same form */
-        memcpy(from->address, grh + 8, 16);
+    if (grh[20] == 0x45) { /* a head of IPv4 in bytes 20 to 39; what is before it is undefined */
+        from->address[10] = from->address[11] = 0xff;
+        memcpy(from->address + 12, grh + 32, 4);
         return true;
     }
-    from->address[10] = from->address[11] = 0xff;
-    memcpy(from->address + 12, grh + 32, 4); /* a head of IPv4 in bytes 20 to 39 */
-    return grh[20] == 0x45;
+    memcpy(from->address, grh + 8, 16); /* a GRH, or a head of IPv6, which has the same form */
+    return grh[0] >> 4 == 6;
 }
 
 /* The queue is empty: its next completion causes an event. true: one may have come meanwhile. */
@@ -453,6 +456,12 @@ static int verbs_multicast_receive(struct medium *m, const void **packet,
         n = ibv_poll_cq(m->cq, 1, &wc);
     if (n <= 0)
         return -EAGAIN;
+    if (wc.status != IBV_WC_SUCCESS) {
+        if (!m->broken)
+            log_warn("%s receives no more packets of a cast: %s", m->device.device,
+                     ibv_wc_status_str(wc.status));
+        m->broken = true;
+    }
     m->free[m->nfree++] = (uint32_t)wc.wr_id; /* posted again by a later call */
     *by_group = true;
     *packet = m->slot + wc.wr_id * SLOT_BYTES + GRH_BYTES;

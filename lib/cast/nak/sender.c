@@ -292,4 +292,9 @@ void nak_sender_tick(struct nak_sender *s, int64_t now)
         sender_cast(s, &ask, NULL, true);
     else
         s->out.send(s->out.arg, to, &ask, NULL);
+    if (to != NAK_GROUP || s->ask_delay != NAK_DELAY_MOST)
+        return;
+    for (uint32_t i = 0; i < s->members; i++) /* the group may not reach them any more */
+        if (!s->member[i].gone && s->member[i].got != s->next && (s->member[i].by & s->by) != 0)
+            s->out.send(s->out.arg, (int)i, &ask, NULL);
 }

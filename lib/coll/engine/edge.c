@@ -274,7 +274,7 @@ static int edge_next(struct edge *edge, struct early *found)
         return rc;
     if (bytes < sizeof(head)) {
         (void)rcast_free(edge->cast, mem);
-        return -EPROTO;
+        return coll_fail(-EPROTO, "a message of a cast has %zu bytes, fewer than its head", bytes);
     }
     memcpy(&head, mem, sizeof(head));
     *found = (struct early){

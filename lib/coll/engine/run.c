@@ -120,7 +120,7 @@ int rcoll_start(rplan_t plan)
     int rc;
 
     team_enter(&call, plan != NULL ? plan->team : NULL, "rcoll_start");
-    if (plan != NULL && plan->weight + plan->team->weight > COPY_UNCOUNTED_MOST)
+    if (plan != NULL && !call.counted && plan->weight + plan->team->weight > COPY_UNCOUNTED_MOST)
         team_count(&call);
     rc = run_check_plan(plan, "rcoll_start");
     if (LIKELY(rc == 0)) {

@@ -218,8 +218,8 @@ static __attribute__((noinline)) int step_fetch(struct rteam *t, const struct op
         return step_check_lender(t, member);
     if (rpipe_initialized() != 1)
         return STEP_WAITS; /* rexit ends the call */
-    if (rc == -EAGAIN)     /* its board was mapped when the message was read: it has died since */
-        rc = -ECONNRESET;
+    if (rc == -EAGAIN)
+        rc = -ECONNRESET; /* its board was mapped when the message was read: it has died since */
     return team_fail(t, rc, member, "the memory of member %d, rank %d, cannot be read: %s", member,
                      t->rank[member], last_error_get());
 }

@@ -4,13 +4,11 @@
  */
 #include "rpipe/end/stream.h"
 
-#include "rpipe/end/call.h"
+#include "rpipe/end/call_context.h"
 #include "rpipe/end/error.h"
-#include "rpipe/end/job_state.h"
 
 #include "util/list.h"
 #include "util/log.h"
-#include "util/sized.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -197,7 +195,7 @@ void stream_debug_leave(struct rch *ch, const char *thread)
     (void)atomic_compare_exchange_strong(&ch->stream->inside, &own, NULL);
 }
 
-/* ---- the public calls ---- */
+/* ---- opening and closing ---- */
 
 /* Mutex held. */
 static void stream_free(struct rstream *s)
@@ -219,42 +217,19 @@ void streams_leave(void)
     pthread_mutex_unlock(&stream_mutex);
 }
 
-static int stream_open_checked(rstream_t *stream, const rstream_config_t *cfg, size_t size)
+int stream_begin(enum btl_share share, rstream_t *stream)
 {
-    struct error err = {""};
-    rstream_config_t known = {0};
-    struct rstream *s;
-    int rc = job_check();
+    struct rstream *s = calloc(1, sizeof(*s));
 
-    if (rc != 0)
-        return rc;
-    if (stream == NULL)
-        return call_error(NULL, -EINVAL, "stream is NULL");
-    if (cfg != NULL && (rc = sized_copy(&known, sizeof(known), cfg, size, &err)) != 0)
-        return call_error(NULL, rc, "%s", err.text);
-    if ((unsigned)known.share > RSTREAM_THREADS)
-        return call_error(
-            NULL, -EINVAL,
-            "share is %d; it must be one of RSTREAM_DYNAMIC (the default) to RSTREAM_THREADS",
-            (int)known.share);
-    s = calloc(1, sizeof(*s));
     if (s == NULL)
         return call_error(NULL, -ENOMEM, "no memory for another stream");
-    s->share = (enum btl_share)known.share;
+    s->share = share;
     list_init(&s->ends);
     pthread_mutex_lock(&stream_mutex);
     list_append(&stream_all, &s->link);
     pthread_mutex_unlock(&stream_mutex);
     *stream = s;
     return 0;
-}
-
-int(rstream_open)(rstream_t *stream, const rstream_config_t *cfg, size_t size)
-{
-    struct call call;
-
-    call_enter(&call, "rstream_open");
-    return call_end(&call, stream_open_checked(stream, cfg, size));
 }
 
 /* Mutex held. */
@@ -268,22 +243,17 @@ static int stream_busy(const struct rstream *s)
         end_name(ch));
 }
 
-int rstream_close(rstream_t stream)
+int stream_end(rstream_t stream)
 {
-    struct call call;
-    int rc;
+    int rc = 0;
 
-    call_enter(&call, "rstream_close");
-    rc = job_check();
-    if (rc == 0) {
-        pthread_mutex_lock(&stream_mutex);
-        if (!stream_is_open(stream))
-            rc = call_error(NULL, -EINVAL, "stream is %p, which is not open", (void *)stream);
-        else if (!list_empty(&stream->ends))
-            rc = stream_busy(stream);
-        else
-            stream_free(stream);
-        pthread_mutex_unlock(&stream_mutex);
-    }
-    return call_end(&call, rc);
+    pthread_mutex_lock(&stream_mutex);
+    if (!stream_is_open(stream))
+        rc = call_error(NULL, -EINVAL, "stream is %p, which is not open", (void *)stream);
+    else if (!list_empty(&stream->ends))
+        rc = stream_busy(stream);
+    else
+        stream_free(stream);
+    pthread_mutex_unlock(&stream_mutex);
+    return rc;
 }

@@ -15,6 +15,10 @@
 #include "rpipe/end/rch.h"
 #include "util/error.h"
 
+/* 0, or -ENOMEM and the message. */
+int stream_begin(enum btl_share share, rstream_t *stream);
+/* 0; -EINVAL: it is not open; -EBUSY: pipes of it are; with the message. */
+int stream_end(rstream_t stream);
 /* Opens `ch` in a stream. 0, or -EINVAL and the message: it is not open. */
 int stream_add(rstream_t stream, struct rch *ch, struct error *err);
 /* The end is closed. Without effect if it is in no stream. */
