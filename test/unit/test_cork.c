@@ -215,7 +215,7 @@ static void test_close(rpipe_op_t op)
     CHECK_OK(p.r, rclose(p.r));
 }
 
-/* A full ring: the call that would wait posts everything before it. */
+/* A full ring, of a network that may be busy at first: the call that would wait posts everything before it. */
 static void test_full_ring(rpipe_op_t op)
 {
     double begun = now_ms();
@@ -230,8 +230,7 @@ static void test_full_ring(rpipe_op_t op)
 
         pattern_fill(text, sizeof(text), n);
         rc = rsend(p.w, text, sizeof(text), R_NOWAIT);
-        while (rc == R_PENDING && n == 0 &&
-               pair_patience(begun)) /* a network may be busy at first */
+        while (rc == R_PENDING && n == 0 && pair_patience(begun))
             rc = rsend(p.w, text, sizeof(text), R_NOWAIT);
         if (rc == R_PENDING)
             break;

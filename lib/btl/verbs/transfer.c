@@ -2,8 +2,9 @@
 /*
  * transfer.c: the transfers of struct btl_ops: those of post.c, inside the stream of the connection if it is in one.
  *
- * The stream's thread enters with two stores and a load; it becomes the stream's thread with the first of its calls. The service
- * thread, which drives what is being closed, does not (util/biased.h).
+ * The stream's thread enters with two stores and a load; it becomes the stream's thread with its first transfer. Progress is none:
+ * a thread that opens the pipes for another one makes it in rwait. The service thread, which drives what is being closed, does not
+ * become it either (util/biased.h).
  */
 #include "btl/verbs/transfer.h"
 
@@ -85,6 +86,6 @@ int verbs_progress(struct btl_connection *connection)
 
     if (connection->stream == NULL)
         return verbs_post_progress(connection);
-    as_owner = transfer_enter(connection);
+    as_owner = biased_enter(&connection->stream->lock, false);
     return transfer_leave(connection, as_owner, verbs_post_progress(connection));
 }
