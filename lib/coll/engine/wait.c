@@ -144,7 +144,8 @@ int team_wait(struct rteam *t, struct team_call *call, team_condition condition,
 {
     struct team_waiter w = {.deadline = -1};
 
-    if (UNLIKELY(team_is_heavy(t)) && !wait_count(call))
+    /* a team that threads share is counted already, and its weight is under its mutex */
+    if (!call->counted && UNLIKELY(team_is_heavy(t)) && !wait_count(call))
         return wait_job_ended(t);
     for (;;) {
         bool did, is_over;
