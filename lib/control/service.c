@@ -34,6 +34,8 @@
 #include <unistd.h>
 
 #define EVENTS 64
+#define FULL_TURNS                                                                                 \
+    16 /* after so many with more events than are taken at a time, deadlines count all the same */
 #define TICK_NS (25 * NS_PER_MS)
 #define UNACKNOWLEDGED_MS 500 /* for the acknowledgement of what TCP has taken, at the end */
 
@@ -319,8 +321,11 @@ static void service_wait(void)
     thread_does(&control.thread, "waiting for messages");
     now = clock_now();
     n = epoll_wait(control.epoll, events, EVENTS, timeout);
-    if (n >= 0)
+    if (n >= 0 &&
+        (n < EVENTS || ++control.full_turns == FULL_TURNS)) { /* all that was there is known */
         control.asked = now;
+        control.full_turns = 0;
+    }
     pthread_mutex_lock(&control.lock);
     control.asleep = false;
     pthread_mutex_unlock(&control.lock);

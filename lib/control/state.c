@@ -74,6 +74,7 @@ void state_init(void)
     control.flushers = control.greetings = control.warnings = 0;
     control.timer = control.acknowledge_deadline = NO_TIME;
     control.next_tick = control.asked = 0;
+    control.full_turns = 0;
     control.stop_deadline = INT64_MAX;
     atomic_store_explicit(&control.ticking, false, memory_order_relaxed);
     atomic_store_explicit(&control.check_liveness, false, memory_order_relaxed);

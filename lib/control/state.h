@@ -126,6 +126,7 @@ struct control {
     int greetings;                      /* S: length of `greeting` */
     int64_t timer;     /* S: not later than the first thing in `greeting` and `timed` that is due */
     int64_t asked;     /* S: when epoll was last asked: what happened later may not be known yet */
+    int full_turns;    /* S: since then, with more events than were taken */
     int64_t next_tick; /* S */
     bool listening;    /* S: false while there are no descriptors for incoming connections */
     bool exiting_sent; /* S: to all peers that have been greeted so far */

@@ -431,6 +431,64 @@ static void late_message(rmsg_t other)
     meet();
 }
 
+/*
+ * A blocking receive of rank 0, whose advertisement rank 1 may have read, reaches its deadline: nothing is written into its buffer
+ * afterwards. A message that was addressed to it before rank 1 has read the cancel is lost with it (rmsg(3), ETIMEDOUT); any other one
+ * is for the next receive.
+ */
+static void receive_gives_up(rmsg_t other)
+{
+    static char big[LONGEST], next[LONGEST];
+    rmsg_request_t request;
+    int rc;
+
+    if (mp_rank == 0) {
+        MSG_OK(rmsg_set_timeout(msg, 20));
+        MSG_RC(-ETIMEDOUT, rmsg_recv(msg, 1, 6, 2, big, LONGEST, NULL, 0));
+        MSG_OK(rmsg_set_timeout(msg, 0));
+        memset(big, 7, LONGEST);
+        MSG_OK(rmsg_send(other, 1, 6, 2, NULL, 0, 0));
+        MSG_OK(rmsg_recv(msg, 1, 6, 3, NULL, 0, NULL, 0)); /* behind the large one */
+        MSG_OK(rmsg_irecv(msg, 1, 6, 2, next, LONGEST, &request, 0));
+        MSG_OK(rmsg_recv(msg, 1, 6, 5, NULL, 0, NULL, 0)); /* when the large one has left */
+        rc = rmsg_wait(msg, &request, NULL, R_NOWAIT);
+        if (rc == R_PENDING) /* it is lost */
+            MSG_OK(rmsg_cancel(msg, request));
+        if (rc == R_PENDING)
+            rc = rmsg_wait(msg, &request, NULL, 0);
+        CHECK(NULL, rc == 0 || rc == -ECANCELED);
+        for (int i = 0; i < LONGEST; i++)
+            CHECK(NULL, big[i] == 7 && (rc != 0 || next[i] == 1));
+    } else if (mp_rank == 1) {
+        while ((rc = rmsg_recv(other, 0, 6, 2, NULL, 0, NULL, R_NOWAIT)) == R_PENDING)
+            MSG_OK(rmsg_progress(msg));
+        MSG_OK(rc);
+        memset(big, 1, LONGEST);
+        MSG_OK(rmsg_isend(msg, 0, 6, 2, big, LONGEST, &request, 0));
+        MSG_OK(rmsg_send(msg, 0, 6, 3, NULL, 0, 0));
+        MSG_OK(rmsg_wait(msg, &request, NULL, 0));
+        MSG_OK(rmsg_send(msg, 0, 6, 5, NULL, 0, 0));
+    }
+    meet();
+}
+
+/* A blocking send of rank 1 reaches its deadline before its receive: that does not complete with what the buffer has by then. */
+static void send_gives_up(rmsg_t other)
+{
+    static char big[LONGEST];
+
+    if (mp_rank == 1) {
+        MSG_OK(rmsg_set_timeout(msg, 20));
+        MSG_RC(-ETIMEDOUT, rmsg_send(msg, 0, 6, 4, big, LONGEST, 0));
+        MSG_OK(rmsg_set_timeout(msg, 0));
+        MSG_OK(rmsg_send(other, 0, 6, 4, NULL, 0, 0));
+    } else if (mp_rank == 0) {
+        MSG_OK(rmsg_recv(other, 1, 6, 4, NULL, 0, NULL, 0));
+        MSG_RC(-ECANCELED, rmsg_recv(msg, 1, 6, 4, big, LONGEST, NULL, 0));
+    }
+    meet();
+}
+
 /* A context that has a name, beside one that has a number. */
 static void named(void)
 {
@@ -445,6 +503,10 @@ static void named(void)
     MSG_OK(rmsg_send(other, to, 0, 0, &byte, 1, 0));
     MSG_OK(rmsg_recv(other, from, 0, 0, &byte, 1, NULL, 0));
     late_message(other);
+    if (mp_ranks > 1) {
+        receive_gives_up(other);
+        send_gives_up(other);
+    }
     MSG_OK(rmsg_close(other));
 }
 

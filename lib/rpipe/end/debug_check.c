@@ -93,7 +93,8 @@ int debug_check_enter(struct rch *ch, struct call *call)
 {
     const char *inside = NULL, *name;
 
-    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_LOCKED) != 0)
+    if (ch->stream == NULL &&
+        (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_LOCKED) != 0)
         return 0;
     if (atomic_compare_exchange_strong(&ch->inside, &inside, &debug_check_thread)) {
         atomic_store_explicit(&ch->inside_call, call_name(), memory_order_relaxed);

@@ -3,7 +3,7 @@
 #include "rpipe/end/device.h"
 
 #include "rpipe/end/area.h"
-#include "rpipe/end/call.h"
+#include "rpipe/end/error.h"
 #include "util/received_fd.h"
 
 #include <errno.h>
