@@ -39,7 +39,7 @@ static int comm_lowest(const uint64_t *words)
 /* Collective over comm: an index that is free at all members. */
 static int comm_agree(struct rmpi_comm *comm, uint32_t *index)
 {
-    uint64_t mine[2 * COMM_WORDS], all[2 * COMM_WORDS];
+    uint64_t mine[2 * COMM_WORDS], all[2 * COMM_WORDS] = {0};
     rcoll_params_t p = {.kind = RCOLL_ALLREDUCE,
                         .from = mine,
                         .into = all,

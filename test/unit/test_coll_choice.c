@@ -262,7 +262,7 @@ static void a_cast_is_chosen_by_its_cost(void **state)
 {
     struct coll_request request = request_of(COLL_BCAST, 4096);
     struct coll_model model = coll_model_default();
-    struct coll_candidate list[COLL_CANDIDATES];
+    static struct coll_candidate list[COLL_CANDIDATES];
     const struct coll_candidate *cast;
     struct error err = {""};
     struct shape few, many, one;

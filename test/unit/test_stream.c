@@ -201,7 +201,7 @@ static void *crossed_receive(void *of)
 static void test_crossed(rpipe_op_t op)
 {
     rstream_t stream[4];
-    struct crossed c;
+    struct crossed c = {0};
     rpipe_config_t cfg;
     pthread_t thread;
 
