@@ -332,17 +332,18 @@ static rcast_t model_casts[2]; /* by their writers */
 
 static double model_cast_way(void)
 {
+    const int turns = TURNS / 10;
     double began = model_now();
     char buf[8] = "";
     size_t bytes;
 
-    for (int i = 0; i < TURNS / 10; i++)
+    for (int i = 0; i < turns; i++)
         for (int writer = 0; writer < 2; writer++)
             model_must(writer == model.rank
                            ? rcast_send(model_casts[writer], buf, sizeof(buf), 0)
                            : rcast_recv(model_casts[writer], buf, sizeof(buf), &bytes, 0),
                        NULL);
-    return (model_now() - began) / (TURNS / 10) / 2;
+    return (model_now() - began) / turns / 2;
 }
 
 static double model_cast(void)

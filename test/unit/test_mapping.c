@@ -9,7 +9,8 @@
 
 #include <cmocka.h>
 
-#include "btl/shm/mapping.c" /* its module exports the backend alone */
+/* its module exports the backend alone */
+#include "btl/shm/mapping.c" /* NOLINT(bugprone-suspicious-include) */
 
 #include <errno.h>
 

@@ -254,8 +254,8 @@ static void different_blocks(void)
         at[k] = k * (2 * n + 1);
         to_at[k] = (n - 1 - k) * (2 * n);
     }
-    all = calloc((size_t)(n * (2 * n + 1)), sizeof(long));
-    other = calloc((size_t)(n * 2 * n), sizeof(long));
+    all = calloc((size_t)n * (size_t)(2 * n + 1), sizeof(long));
+    other = calloc((size_t)n * (size_t)(2 * n), sizeof(long));
     for (int k = 0; k < n; k++)
         fill(all + at[k], me * n + k, counts[k]);
     MPI_Alltoallv(all, counts, at, MPI_LONG, other, to, to_at, MPI_LONG, comm);

@@ -111,11 +111,13 @@ static int edge_open_cast(struct rteam *t, int writer)
     if (edge == NULL || ranks == NULL || edge->members == NULL) {
         rc = coll_fail(-ENOMEM, "no memory for the cast of member %d", writer);
     } else {
-        for (int i = 0, n = 0; i < s->hosts; i++)
-            edge->members[i == s->host[writer] ? 0 : ++n] =
-                i == s->host[writer] ? writer : s->leaders[i];
-        for (int i = 0; i < s->hosts; i++)
-            ranks[i] = t->rank[edge->members[i]];
+        for (int i = 0, n = 0; i < s->hosts; i++) { /* the writer comes first */
+            const bool own = i == s->host[writer];
+            const int at = own ? 0 : ++n, member = own ? writer : s->leaders[i];
+
+            edge->members[at] = member;
+            ranks[at] = t->rank[member];
+        }
         rc = rcast_open(&edge->cast, &cfg, ranks, s->hosts);
     }
     free(ranks);
