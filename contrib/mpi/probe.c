@@ -48,42 +48,38 @@ static int probe_wait(int source, int tag, MPI_Comm comm, rmsg_message_t *messag
     return rc;
 }
 
-int MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
+/* flag NULL: waits for a message. */
+static int probe_message(const char *call, int source, int tag, MPI_Comm comm, int *flag,
+                         MPI_Status *status)
 {
-    int rc = probe_check("MPI_Probe", source, tag, comm);
+    int rc = probe_check(call, source, tag, comm), ignored;
+    bool wait = flag == NULL;
     rmsg_status_t s;
 
     if (rc != MPI_SUCCESS)
         return rc;
-    if (source == MPI_PROC_NULL) {
-        probe_no_process(status);
-        return MPI_SUCCESS;
-    }
-    rc = probe_wait(source, tag, comm, NULL, &s);
-    if (rc != 0)
-        return rmpi_fail_rc(comm, rc, "MPI_Probe");
-    rmpi_status_set(status, comm, &s, MPI_SUCCESS);
-    return MPI_SUCCESS;
-}
-
-int MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
-{
-    int rc = probe_check("MPI_Iprobe", source, tag, comm);
-    rmsg_status_t s;
-
-    if (rc != MPI_SUCCESS)
-        return rc;
+    flag = wait ? &ignored : flag;
     *flag = 1;
     if (source == MPI_PROC_NULL) {
         probe_no_process(status);
         return MPI_SUCCESS;
     }
-    rc = probe_look(source, tag, comm, NULL, &s);
+    rc = wait ? probe_wait(source, tag, comm, NULL, &s) : probe_look(source, tag, comm, NULL, &s);
     *flag = rc == 0;
     if (rc != 0)
-        return rc == R_PENDING ? MPI_SUCCESS : rmpi_fail_rc(comm, rc, "MPI_Iprobe");
+        return rc == R_PENDING ? MPI_SUCCESS : rmpi_fail_rc(comm, rc, call);
     rmpi_status_set(status, comm, &s, MPI_SUCCESS);
     return MPI_SUCCESS;
+}
+
+int MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
+{
+    return probe_message("MPI_Probe", source, tag, comm, NULL, status);
+}
+
+int MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
+{
+    return probe_message("MPI_Iprobe", source, tag, comm, flag, status);
 }
 
 /* A handle for a message that was taken out of matching. */

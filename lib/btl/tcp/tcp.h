@@ -47,8 +47,8 @@ enum { KEY_REGION, KEY_OFFSET, KEY_BYTES, KEY_ACCESS };
 #define TCP_QUEUE_EXTENTS 64u  /* payloads by reference among them */
 #define TCP_COPIED_MOST 512u   /* longer payloads are sent from where they are */
 #define TCP_LARGEST_PART 88u   /* of a frame that is only read as a whole */
-/* Sent or read in one call, before other threads get the lock: 1 MiB of payload, and its heads and slots. */
-#define TCP_TURN_BYTES (((uint64_t)1 << 20) + TCP_QUEUE_BYTES)
+/* Sent or read in one call, before other threads get the lock. */
+#define TCP_TURN_BYTES ((uint64_t)1 << 20)
 
 union tcp_address {
     struct sockaddr any;
