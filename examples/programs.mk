@@ -336,6 +336,17 @@ examples_device_pool_SOURCES = \
 	examples/device_sim.h
 examples_device_pool_LDADD = $(public)
 
+noinst_PROGRAMS += examples/device_pipe
+examples_device_pipe_SOURCES = \
+	$(gpu_sources) \
+	examples/device_pipe.c \
+	examples/gpu.c \
+	examples/gpu.h \
+	examples/gpu_simulated.c \
+	examples/must.h
+examples_device_pipe_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/contrib/gpu
+examples_device_pipe_LDADD = $(public)
+
 noinst_PROGRAMS += examples/am_ping
 examples_am_ping_SOURCES = \
 	examples/am_ping.c \

@@ -24,6 +24,7 @@ mpi_programs = \
 	test/mpi/mp_eager \
 	test/mpi/mp_event \
 	test/mpi/mp_events \
+	test/mpi/mp_gpu \
 	test/mpi/mp_graph \
 	test/mpi/mp_modules_loaded \
 	test/mpi/mp_peer_left \
@@ -61,6 +62,8 @@ mpi_tests = \
 	examples/cg-4-pipelined.mpi \
 	examples/event_loop-3.mpi \
 	examples/heat2d-3.mpi \
+	examples/device_pipe-2.mpi \
+	examples/device_pipe-2-oget.mpi \
 	examples/dht-1-quick.mpi \
 	examples/dht-4-quick.mpi \
 	examples/elastic-2-quick.mpi \
@@ -187,6 +190,8 @@ mpi_tests = \
 	test/mpi/mp_events-2.mpi \
 	test/mpi/mp_events-2+ofi.mpi \
 	test/mpi/mp_events-3.mpi \
+	test/mpi/mp_gpu-2-cuda.mpi \
+	test/mpi/mp_gpu-2-hip.mpi \
 	test/mpi/mp_graph-2.mpi \
 	test/mpi/mp_graph-3+ofi.mpi \
 	test/mpi/mp_graph-3+tcp.mpi \
@@ -273,6 +278,9 @@ check_PROGRAMS += test/mpi/mp_with_mpi
 endif
 test_mpi_mp_with_mpi_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 test_mpi_mp_with_mpi_LDADD = $(public) $(MPI_LIBS)
+test_mpi_mp_gpu_SOURCES = $(gpu_sources) examples/gpu.c examples/gpu.h test/mpi/mp_gpu.c
+test_mpi_mp_gpu_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/contrib/gpu
+EXTRA_test_mpi_mp_gpu_DEPENDENCIES = test/lib/fake_cuda.la test/lib/fake_hip.la
 test_mpi_mp_compose_LDADD = $(public)
 test_mpi_mp_compose_recovery_LDADD = $(public)
 test_mpi_mp_am_LDADD = $(public)

@@ -27,6 +27,7 @@ unit_tests = \
 	test/unit/test_control_unauthenticated \
 	test/unit/test_desc \
 	test/unit/test_device \
+	test/unit/test_gpu \
 	test/unit/test_desc_handles \
 	test/unit/test_neighbors \
 	test/unit/test_eager \
@@ -124,6 +125,16 @@ test_unit_test_index_deep_CPPFLAGS = $(AM_CPPFLAGS) -DINDEX_FANOUT=4
 # likewise of lists
 test_unit_test_lowest_deep_SOURCES = test/unit/test_lowest.c lib/alloc/lowest.c
 test_unit_test_lowest_deep_CPPFLAGS = $(AM_CPPFLAGS) -DLOWEST_FANOUT=3u
+# over a fake driver: CUDA's names, and those of HIP
+check_LTLIBRARIES += test/lib/fake_cuda.la test/lib/fake_hip.la
+test_lib_fake_cuda_la_SOURCES = test/lib/fake_gpu.c
+test_lib_fake_cuda_la_LDFLAGS = $(module_flags) -rpath /nowhere
+test_lib_fake_hip_la_SOURCES = test/lib/fake_gpu.c
+test_lib_fake_hip_la_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_HIP
+test_lib_fake_hip_la_LDFLAGS = $(module_flags) -rpath /nowhere
+test_unit_test_gpu_SOURCES = $(gpu_sources) test/unit/test_gpu.c
+test_unit_test_gpu_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/contrib/gpu
+EXTRA_test_unit_test_gpu_DEPENDENCIES = test/lib/fake_cuda.la test/lib/fake_hip.la
 test_unit_test_cast_nak_LDADD = lib/libnak.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_coll_plans_SOURCES = test/unit/test_coll_plans.c test/unit/coll_case.c test/unit/coll_case.h test/unit/coll_value.c \
 	test/unit/coll_run.c test/unit/coll_run.h

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory of a GPU (contrib/gpu) over a fake driver: each of its functions fails once. The call returns a negative errno value, the
+ * message has the function and the error, and nothing is left behind: no descriptor, handle, range, stream or context.
+ * test/mpi/mp_gpu.c moves messages.
+ */
+#include "rgpu.h"
+#include "test/lib/pair.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+
+enum { HEAP = 1 << 18, UNKNOWN = 999, OUT_OF_MEMORY = 2 };
+
+static const char *api, *library;
+static void (*fake_fail)(const char *function, int code);
+static int (*fake_live)(void);
+static rgpu_t gpu;
+static const rmemory_ops_t *memory;
+
+/* The name of a function in the API under test: "cuMemMap" is hipMemMap. */
+static const char *named(const char *cuda, const char *hip) { return *api == 'c' ? cuda : hip; }
+
+static int descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int n = 0;
+
+    assert_non_null(dir);
+    while (readdir(dir) != NULL)
+        n++;
+    closedir(dir);
+    return n;
+}
+
+static void find_fake(void)
+{
+    void *handle = dlopen(library, RTLD_NOW), *function;
+
+    if (handle == NULL) {
+        fprintf(stderr, "%s\n", dlerror());
+        exit(1);
+    }
+    function = dlsym(handle, "fake_gpu_fail");
+    memcpy(&fake_fail, &function, sizeof(function));
+    function = dlsym(handle, "fake_gpu_live");
+    memcpy(&fake_live, &function, sizeof(function));
+}
+
+static void assert_error(const char *function, const char *name)
+{
+    char error[RGPU_ERROR_BYTES];
+
+    rgpu_error(gpu, error, sizeof(error));
+    if (strstr(error, function) == NULL || strstr(error, name) == NULL)
+        fail_msg("\"%s\" has not \"%s\" and \"%s\"", error, function, name);
+}
+
+static void test_a_device_does_not_open(void **state)
+{
+    static const char *const calls[][2] = {
+        {"cuInit", "hipInit"},
+        {"cuDeviceGet", "hipDeviceGet"},
+        {"cuDeviceGetName", "hipDeviceGetName"},
+        {"cuDevicePrimaryCtxRetain", "hipDevicePrimaryCtxRetain"},
+        {"cuCtxPushCurrent_v2", "hipCtxPushCurrent"},
+        {"cuStreamCreate", "hipStreamCreateWithFlags"},
+        {"cuMemGetAllocationGranularity", "hipMemGetAllocationGranularity"}};
+    char error[RGPU_ERROR_BYTES] = "";
+    int before = fake_live();
+    rgpu_t none;
+
+    (void)state;
+    assert_int_equal(rgpu_open(&none, "opencl", NULL, 0, error, sizeof(error)), -EINVAL);
+    assert_non_null(strstr(error, "opencl"));
+    assert_int_equal(rgpu_open(&none, api, "/nonexistent.so", 0, error, sizeof(error)), -ENOENT);
+    assert_non_null(strstr(error, "/nonexistent.so"));
+    assert_int_equal(rgpu_open(&none, api, "libc.so.6", 0, error, sizeof(error)), -ENOENT);
+    assert_non_null(strstr(error, named("has no cuInit", "has no hipInit")));
+    assert_int_equal(rgpu_open(&none, api, library, 7, error, sizeof(error)), -ENODEV);
+    assert_non_null(strstr(error, "FAKE_ERROR_INVALID_DEVICE"));
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        const char *call = named(calls[i][0], calls[i][1]);
+
+        fake_fail(call, UNKNOWN);
+        assert_int_equal(rgpu_open(&none, api, library, 0, error, sizeof(error)), -EIO);
+        if (strstr(error, call) == NULL || strstr(error, "FAKE_ERROR_UNKNOWN (999)") == NULL)
+            fail_msg("%s: \"%s\"", call, error);
+        assert_int_equal(fake_live(), before);
+    }
+}
+
+static void test_an_allocation_fails(void **state)
+{
+    static const char *const calls[][2] = {
+        {"cuCtxPushCurrent_v2", "hipCtxPushCurrent"},
+        {"cuMemCreate", "hipMemCreate"},
+        {"cuMemExportToShareableHandle", "hipMemExportToShareableHandle"},
+        {"cuMemAddressReserve", "hipMemAddressReserve"},
+        {"cuMemMap", "hipMemMap"},
+        {"cuMemSetAccess", "hipMemSetAccess"}};
+    int live = fake_live(), fds = descriptors(), fd = -1;
+    void *base = NULL;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        const char *call = named(calls[i][0], calls[i][1]);
+
+        fake_fail(call, UNKNOWN);
+        assert_int_equal(memory->alloc(memory->argument, HEAP, &base, &fd), -EIO);
+        assert_error(call, "FAKE_ERROR_UNKNOWN");
+        fake_fail(call, OUT_OF_MEMORY);
+        assert_int_equal(memory->alloc(memory->argument, HEAP, &base, &fd), -ENOMEM);
+        assert_error(call, "FAKE_ERROR_OUT_OF_MEMORY");
+        assert_int_equal(fd, -1);
+        assert_int_equal(fake_live(), live);
+        assert_int_equal(descriptors(), fds);
+    }
+}
+
+static void test_an_import_fails(void **state)
+{
+    static const char *const calls[][2] = {
+        {"cuCtxPushCurrent_v2", "hipCtxPushCurrent"},
+        {"cuMemImportFromShareableHandle", "hipMemImportFromShareableHandle"},
+        {"cuMemGetAllocationPropertiesFromHandle", "hipMemGetAllocationPropertiesFromHandle"},
+        {"cuMemAddressReserve", "hipMemAddressReserve"},
+        {"cuMemMap", "hipMemMap"},
+        {"cuMemSetAccess", "hipMemSetAccess"}};
+    void *base = NULL, *again = NULL;
+    int live, fds, fd = -1;
+
+    (void)state;
+    assert_int_equal(memory->alloc(memory->argument, HEAP - 5, &base, &fd), 0);
+    live = fake_live();
+    fds = descriptors();
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        const char *call = named(calls[i][0], calls[i][1]);
+
+        fake_fail(call, UNKNOWN);
+        /* the first one is this process's own failure, the others may be the fault of the descriptor */
+        assert_int_equal(memory->import(memory->argument, fd, HEAP, &again),
+                         i == 0 ? -EIO : -EPROTO);
+        assert_error(call, "FAKE_ERROR_UNKNOWN");
+        assert_int_equal(fake_live(), live);
+        assert_int_equal(descriptors(), fds);
+    }
+    setenv("FAKE_GPU_OF_HOST", "1", 1);
+    assert_int_equal(memory->import(memory->argument, fd, HEAP, &again), -EPROTO);
+    assert_error("location", "of type 2");
+    unsetenv("FAKE_GPU_OF_HOST");
+    assert_int_equal(memory->import(memory->argument, fd, HEAP + 1, &again), -EPROTO);
+    assert_error("262144 bytes", "262145");
+    assert_int_equal(fake_live(), live);
+    assert_int_equal(memory->import(memory->argument, fd, HEAP, &again), 0);
+    memory->unimport(memory->argument, again, HEAP);
+    assert_int_equal(fake_live(), live);
+    memory->free(memory->argument, base, HEAP - 5);
+    close(fd);
+}
+
+static void test_copies_and_waits_fail(void **state)
+{
+    const char *in = named("cuMemcpyHtoDAsync_v2", "hipMemcpyHtoDAsync"),
+               *out = named("cuMemcpyDtoHAsync_v2", "hipMemcpyDtoHAsync"),
+               *wait = named("cuStreamSynchronize", "hipStreamSynchronize"),
+               *all = named("cuCtxSynchronize", "hipDeviceSynchronize"),
+               *push = named("cuCtxPushCurrent_v2", "hipCtxPushCurrent");
+    char bytes[100] = "bytes of the host", back[100] = "";
+    void *base = NULL;
+    int fd = -1;
+
+    (void)state;
+    assert_int_equal(memory->alloc(memory->argument, HEAP, &base, &fd), 0);
+    close(fd);
+    fake_fail(in, UNKNOWN);
+    assert_int_equal(memory->copy_in(memory->argument, base, bytes, sizeof(bytes)), -EIO);
+    assert_error(in, "FAKE_ERROR_UNKNOWN");
+    fake_fail(wait, UNKNOWN);
+    assert_int_equal(memory->copy_in(memory->argument, base, bytes, sizeof(bytes)), -EIO);
+    assert_error(wait, "FAKE_ERROR_UNKNOWN");
+    fake_fail(push, UNKNOWN);
+    assert_int_equal(memory->copy_in(memory->argument, base, bytes, sizeof(bytes)), -EIO);
+    assert_int_equal(memory->copy_in(memory->argument, base, bytes, sizeof(bytes)), 0);
+    fake_fail(out, UNKNOWN);
+    assert_int_equal(memory->copy_out(memory->argument, back, base, sizeof(back)), -EIO);
+    assert_error(out, "FAKE_ERROR_UNKNOWN");
+    fake_fail(push, UNKNOWN);
+    assert_int_equal(memory->copy_out(memory->argument, back, base, sizeof(back)), -EIO);
+    assert_int_equal(memory->copy_out(memory->argument, back, base, sizeof(back)), 0);
+    assert_string_equal(back, bytes);
+    /* beyond the memory: the device finds that */
+    assert_int_equal(
+        memory->copy_out(memory->argument, back, (char *)base + HEAP - 1, sizeof(back)), -EIO);
+    assert_error(wait, "FAKE_ERROR_ILLEGAL_ADDRESS");
+
+    fake_fail(all, UNKNOWN);
+    assert_int_equal(memory->left(memory->argument, base, 1), -EIO);
+    assert_error(all, "FAKE_ERROR_UNKNOWN");
+    fake_fail(push, UNKNOWN);
+    assert_int_equal(memory->left(memory->argument, base, 1), -EIO);
+    assert_int_equal(memory->left(memory->argument, base, 1), 0);
+    fake_fail(all, UNKNOWN);
+    rgpu_wait_for(gpu, RGPU_WAIT_NOT, NULL);
+    assert_int_equal(memory->left(memory->argument, base, 1), 0);
+    rgpu_wait_for(gpu, RGPU_WAIT_CONTEXT, NULL);
+    assert_int_equal(memory->left(memory->argument, base, 1), -EIO); /* it was not called before */
+    memory->free(memory->argument, base, HEAP);
+}
+
+/* A pipe reports the provider's code, and goes on. */
+static void test_a_pipe_reports_it(void **state)
+{
+    rpipe_config_t cfg = {.role = RPIPE_WRITER, .context = 1, .heap_bytes = HEAP, .memory = memory};
+    int live = fake_live();
+    struct pair p = {NULL, NULL};
+    char bytes[1000] = "a message", back[1000] = "";
+    size_t n;
+
+    (void)state;
+    CHECK_OK(NULL, rpipe(&p.w, &cfg));
+    cfg.role = RPIPE_READER;
+    CHECK_OK(NULL, rpipe(&p.r, &cfg));
+    fake_fail(named("cuCtxSynchronize", "hipDeviceSynchronize"), UNKNOWN);
+    CHECK_RC(-EIO, p.w, rsend(p.w, bytes, sizeof(bytes), 0));
+    assert_non_null(strstr(rerror(p.w), named("cuda: left", "hip: left")));
+    CHECK_OK(p.w, rsend(p.w, bytes, sizeof(bytes), 0));
+    CHECK_OK(p.r, rrecv(p.r, back, sizeof(back), &n, 0));
+    assert_true(n == sizeof(bytes) && memcmp(bytes, back, n) == 0);
+    CHECK_OK(p.w, rclose(p.w));
+    CHECK_OK(p.r, rclose(p.r));
+    for (double since = now_ms(); fake_live() != live && now_ms() - since < CHECK_LATE_MS;)
+        sched_yield(); /* the service thread gives the memory back */
+    assert_int_equal(fake_live(), live);
+}
+
+static int run(const char *of_api, const char *of_library, rgpu_t *opened)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_device_does_not_open), cmocka_unit_test(test_an_allocation_fails),
+        cmocka_unit_test(test_an_import_fails),        cmocka_unit_test(test_copies_and_waits_fail),
+        cmocka_unit_test(test_a_pipe_reports_it),
+    };
+    char error[RGPU_ERROR_BYTES] = "";
+
+    api = of_api;
+    library = of_library;
+    find_fake();
+    if (rgpu_open(&gpu, api, library, 0, error, sizeof(error)) != 0) {
+        fprintf(stderr, "%s\n", error);
+        exit(1);
+    }
+    *opened = gpu;
+    memory = rgpu_memory(gpu);
+    return cmocka_run_group_tests_name(api, tests, NULL, NULL);
+}
+
+int main(void)
+{
+    rgpu_t cuda, hip;
+    int failed;
+
+    pair_process = getpid();
+    if (rinit(NULL, NULL) != 0)
+        return 1;
+    failed = run("cuda", "test/lib/.libs/fake_cuda.so", &cuda);
+    failed += run("hip", "test/lib/.libs/fake_hip.so", &hip);
+    failed += rexit() != 0;
+    rgpu_close(cuda);
+    rgpu_close(hip); /* the fake of hip is found */
+    if (fake_live() != 0)
+        fprintf(stderr, "%d objects of the driver are left\n", fake_live());
+    return failed != 0 || fake_live() != 0;
+}
