@@ -66,6 +66,26 @@ endif
 if HAVE_VERBS
 check_PROGRAMS += test/btl/verbs_counts test/btl/verbs_errors test/mpi/mp_connection_error
 endif
+
+# Needs no device: programs with one of their own (test/btl/fake_verbs.h).
+fake_verbs = test/btl/fake_verbs.c test/btl/fake_verbs.h test/btl/fake_verbs_cm.c
+fake_flags = $(AM_CFLAGS) $(IBVERBS_CFLAGS) $(RDMACM_CFLAGS)
+fake_pipes =
+if HAVE_VERBS
+if HAVE_CMOCKA
+fake_pipes += test/btl/fake_cork test/btl/fake_stream
+endif
+endif
+check_PROGRAMS += $(fake_pipes)
+network_tests += $(fake_pipes)
+test_btl_fake_cork_SOURCES = test/unit/test_cork.c $(fake_verbs)
+test_btl_fake_cork_CFLAGS = $(fake_flags)
+test_btl_fake_cork_LDADD = $(public) $(CMOCKA_LIBS)
+test_btl_fake_cork_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+test_btl_fake_stream_SOURCES = test/unit/test_stream.c $(fake_verbs)
+test_btl_fake_stream_CFLAGS = $(fake_flags)
+test_btl_fake_stream_LDADD = $(public) $(CMOCKA_LIBS)
+test_btl_fake_stream_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 test_btl_verbs_counts_LDADD = lib/libutil.la
 test_btl_verbs_errors_SOURCES = test/btl/conform.h test/btl/conform_host.c test/btl/verbs_errors.c
 test_btl_verbs_errors_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) $(RDMACM_CFLAGS)
