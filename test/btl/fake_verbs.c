@@ -461,6 +461,16 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
     return fake_qp_create(pd, init);
 }
 
+int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+    if (mask != IBV_QP_STATE || attr->qp_state != IBV_QPS_ERR)
+        return EINVAL;
+    bus_take();
+    ((struct fake_qp *)qp)->failed = true;
+    bus_give();
+    return 0;
+}
+
 /* Bus held: the completions that are left are of no queue pair any more. */
 static void cq_forget(struct fake_cq *c, const struct fake_qp *q)
 {

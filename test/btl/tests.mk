@@ -70,14 +70,27 @@ endif
 # Needs no device: programs with one of their own (test/btl/fake_verbs.h).
 fake_verbs = test/btl/fake_verbs.c test/btl/fake_verbs.h test/btl/fake_verbs_cm.c
 fake_flags = $(AM_CFLAGS) $(IBVERBS_CFLAGS) $(RDMACM_CFLAGS)
-fake_pipes =
+fake_tests =
 if HAVE_VERBS
+fake_tests += test/btl/fake_counts test/btl/fake_errors test/btl/verbs_streams
 if HAVE_CMOCKA
-fake_pipes += test/btl/fake_cork test/btl/fake_stream
+fake_tests += test/btl/fake_cork test/btl/fake_stream
 endif
 endif
-check_PROGRAMS += $(fake_pipes)
-network_tests += $(fake_pipes)
+check_PROGRAMS += $(fake_tests)
+network_tests += $(fake_tests)
+test_btl_fake_counts_SOURCES = test/btl/verbs_counts.c $(fake_verbs)
+test_btl_fake_counts_CFLAGS = $(fake_flags)
+test_btl_fake_counts_LDADD = lib/libutil.la $(IBVERBS_LIBS)
+test_btl_fake_counts_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+test_btl_fake_errors_SOURCES = $(test_btl_verbs_errors_SOURCES) $(fake_verbs)
+test_btl_fake_errors_CFLAGS = $(fake_flags)
+test_btl_fake_errors_LDADD = lib/libutil.la $(IBVERBS_LIBS)
+test_btl_fake_errors_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+test_btl_verbs_streams_SOURCES = test/btl/conform.h test/btl/conform_host.c test/btl/verbs_streams.c $(fake_verbs)
+test_btl_verbs_streams_CFLAGS = $(fake_flags)
+test_btl_verbs_streams_LDADD = lib/libutil.la $(IBVERBS_LIBS)
+test_btl_verbs_streams_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 test_btl_fake_cork_SOURCES = test/unit/test_cork.c $(fake_verbs)
 test_btl_fake_cork_CFLAGS = $(fake_flags)
 test_btl_fake_cork_LDADD = $(public) $(CMOCKA_LIBS)

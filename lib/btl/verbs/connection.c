@@ -258,10 +258,10 @@ void verbs_connection_describe(struct btl_connection *connection, char *text, si
     pthread_mutex_lock(&btl->lock);
     if (connection->there.any.sa_family != AF_UNSPEC)
         verbs_address_text(&connection->there, there, sizeof(there));
-    snprintf(text, text_bytes, "%s port %u, %s, %s to %s, queue of %u, inline up to %u",
+    snprintf(text, text_bytes, "%s port %u, %s, %s to %s, queue of %u, inline up to %u%s",
              btl->device, btl->port, btl->limits.iwarp ? "iWARP" : "RC",
              verbs_address_text(&btl->here, here, sizeof(here)), there, connection->depth,
-             btl->limits.inline_most);
+             btl->limits.inline_most, verbs_stream_lack(connection));
     pthread_mutex_unlock(&btl->lock);
 }
 

@@ -275,6 +275,17 @@ void verbs_connection_join(struct btl_connection *connection, struct btl_stream 
             s->entries, connection->depth, strerror(-rc));
 }
 
+const char *verbs_stream_lack(const struct btl_connection *connection)
+{
+    const struct btl_stream *s = connection->stream;
+
+    if (s != NULL && s->domain[0] != NULL && connection->pd != s->domain[0])
+        return "; static, since its thread domain is full";
+    if (s != NULL && s->cq != NULL && !verbs_stream_has_queue(connection))
+        return "; own completion queue, since its stream's is full";
+    return "";
+}
+
 struct btl_stream *verbs_stream_part(struct btl_connection *connection)
 {
     struct btl_stream *s = connection->stream;

@@ -48,6 +48,8 @@ void verbs_connect_drop(struct btl_connection *connection);
 void verbs_stream_renew(struct btl_connection *connection);
 /* The connection has no queue pair any more. Inside; returns what verbs_stream_put needs. */
 struct btl_stream *verbs_stream_part(struct btl_connection *connection);
+/* What the connection does not have of its stream, for its description: "" or "; static, since ...". btl.lock held. */
+const char *verbs_stream_lack(const struct btl_connection *connection);
 /* Outside: the stream is released with its last connection. */
 void verbs_stream_put(struct btl_stream *stream);
 
