@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -246,6 +247,8 @@ static void inside_enter(_Atomic int *inside)
 {
     if (atomic_exchange(inside, 1) != 0)
         fake_die("two threads are in queues of one thread domain");
+    for (int i = 0; i < fake_limits.yields; i++)
+        (void)sched_yield();
 }
 
 static void cq_enter(struct fake_cq *c)
@@ -487,6 +490,7 @@ int ibv_destroy_qp(struct ibv_qp *qp)
     struct fake_qp *q = (struct fake_qp *)qp;
 
     fake_qp_disconnect(q);
+    cq_enter((struct fake_cq *)qp->send_cq); /* a provider takes its completions out */
     bus_take();
     cq_forget((struct fake_cq *)qp->send_cq, q);
     q->domain->users--;
@@ -497,6 +501,7 @@ int ibv_destroy_qp(struct ibv_qp *qp)
         atomic_fetch_sub(&fake_counts.queue_pairs_in_domains, 1);
     }
     bus_give();
+    cq_leave((struct fake_cq *)qp->send_cq);
     atomic_fetch_sub(&fake_counts.queue_pairs, 1);
     free(q);
     return 0;

@@ -47,6 +47,7 @@ struct fake_limits {
     int queue_pairs, completion_queues;
     int entries;  /* of a completion queue */
     bool resizes; /* ibv_resize_cq */
+    int yields;   /* of a thread in a thread domain, so that a second one meets it */
 };
 
 extern struct fake_counts fake_counts;
