@@ -2,7 +2,7 @@
 /*
  * biased.pml: a lock that is biased to its owner (lib/util/biased.h): at most one thread is inside, and no thread waits for ever.
  *
- * N threads enter ROUNDS times each. The store of `inside` stays in the store buffer of its thread until that is drained, which happens
+ * N threads enter ROUNDS times each; one that is not the owner may also give up where the owner is inside, and need not become the owner. The store of `inside` stays in the store buffer of its thread until that is drained, which happens
  * at any moment, or by the membarrier of another thread. All other stores are followed by a call of the kernel or a mutex.
  *
  * Mutants: M_NO_BARRIER (no fence in the owner), M_LOOK_FIRST (`revoked` is loaded before the store of `inside`), M_CHANGES (another
@@ -49,15 +49,18 @@ inline as_other(t)
     drain(3);
 #endif
 #endif
-    inside == 0;
     if
-    :: owner == 0 -> owner = t
-    :: owner != 0
+    :: inside == 0 ->
+        if
+        :: owner == 0 -> owner = t
+        :: true
 #ifdef M_CHANGES
-    :: owner = t
+        :: owner = t
 #endif
+        fi;
+        section()
+    :: inside == 1 && owner != t -> skip /* it gives up */
     fi;
-    section();
     revoked = 0;
     mutex = 0
 }

@@ -17,28 +17,60 @@ void biased_init(struct biased *b)
     atomic_init(&b->inside, 0);
     atomic_init(&b->revoked, 0);
     b->fences = !membarrier_registered();
+    b->candidate = 0;
+    b->looks = 0;
     pthread_mutex_init(&b->mutex, NULL);
 }
 
 void biased_fini(struct biased *b) { pthread_mutex_destroy(&b->mutex); }
 
-void biased_enter_other(struct biased *b, bool claims)
+/* Mutex held. From here on the owner does not enter. Whether it is inside. */
+static bool biased_revoke(struct biased *b)
 {
-    uint32_t spins = 0;
-
-    pthread_mutex_lock(&b->mutex);
     atomic_store_explicit(&b->revoked, 1, memory_order_relaxed);
     if (b->fences || !membarrier_all())
-        atomic_thread_fence(memory_order_seq_cst); /* pairs with that of biased_enter */
+        atomic_thread_fence(memory_order_seq_cst); /* pairs with that of biased_enter_owner */
     /* acquire: what the owner has done inside; pairs with biased_leave */
-    while (atomic_load_explicit(&b->inside, memory_order_acquire) != 0) {
+    return atomic_load_explicit(&b->inside, memory_order_acquire) != 0;
+}
+
+/* Mutex held. */
+static bool biased_may_own(struct biased *b, enum biased_claim claim)
+{
+    if (claim != BIASED_LOOKING)
+        return claim == BIASED_AT_ONCE;
+    if (b->candidate != biased_self())
+        b->looks = 0;
+    b->candidate = biased_self();
+    return ++b->looks >= BIASED_LOOKS;
+}
+
+void biased_enter_other(struct biased *b, enum biased_claim claim)
+{
+    uint32_t spins = 0;
+    bool inside;
+
+    pthread_mutex_lock(&b->mutex);
+    for (inside = biased_revoke(b); inside;
+         /* acquire: as in biased_revoke */
+         inside = atomic_load_explicit(&b->inside, memory_order_acquire) != 0) {
         if (++spins < BIASED_SPINS)
             cpu_pause();
         else
             (void)sched_yield();
     }
-    if (claims && atomic_load_explicit(&b->owner, memory_order_relaxed) == 0)
+    if (atomic_load_explicit(&b->owner, memory_order_relaxed) == 0 && biased_may_own(b, claim))
         atomic_store_explicit(&b->owner, biased_self(), memory_order_relaxed);
+}
+
+bool biased_try_other(struct biased *b)
+{
+    if (pthread_mutex_trylock(&b->mutex) != 0)
+        return false;
+    if (!biased_revoke(b))
+        return true;
+    biased_leave_other(b);
+    return false;
 }
 
 void biased_leave_other(struct biased *b)

@@ -10,6 +10,8 @@
  * 1. At most one thread is inside.
  * 2. The first thread that enters and claims it becomes the owner, and stays it: with two owners, one after the other, the store of
  *    `inside` with which the old one leaves would hide that of the new one (mutant M_CHANGES).
+ * 3. A thread that only looks claims it after BIASED_LOOKS times with no other thread between: one that opens what another one uses
+ *    looks a few times.
  */
 #ifndef UTIL_BIASED_H
 #define UTIL_BIASED_H
@@ -21,41 +23,65 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define BIASED_LOOKS 64u
+
+/* Whether the thread that enters may become the owner. */
+enum biased_claim { BIASED_NEVER, BIASED_LOOKING, BIASED_AT_ONCE };
+
 struct biased {
     _Alignas(64) _Atomic uintptr_t owner; /* of a thread: its pthread_self(); 0: none yet */
     _Atomic uint32_t inside;              /* the owner is; it alone stores it */
     _Atomic uint32_t revoked;             /* another thread is, or waits to be */
     bool fences;                          /* no membarrier: the owner executes the fence */
-    _Alignas(64) pthread_mutex_t mutex;   /* of the other threads */
+    _Alignas(64) pthread_mutex_t mutex;   /* of the other threads; and of the two that follow */
+    uintptr_t candidate;                  /* the last thread that was BIASED_LOOKING */
+    uint32_t looks;                       /* how often, one after the other */
 };
 
 void biased_init(struct biased *b);
 void biased_fini(struct biased *b);
-/* `claims`: the thread may become the owner. */
-void biased_enter_other(struct biased *b, bool claims) NOINLINE;
+void biased_enter_other(struct biased *b, enum biased_claim claim) NOINLINE;
+/* Does not wait for a thread that is inside. False: one is, and this one is not. Not for the owner. */
+bool biased_try_other(struct biased *b) NOINLINE;
 void biased_leave_other(struct biased *b) NOINLINE;
 
 static inline uintptr_t biased_self(void) { return (uintptr_t)pthread_self(); }
 
-/* Returns what biased_leave needs. */
-static inline bool biased_enter(struct biased *b, bool claims)
+static inline bool biased_is_owner(const struct biased *b)
 {
-    const uintptr_t self = biased_self();
+    return atomic_load_explicit(&b->owner, memory_order_relaxed) == biased_self();
+}
 
-    if (LIKELY(atomic_load_explicit(&b->owner, memory_order_relaxed) == self)) {
-        atomic_store_explicit(&b->inside, 1, memory_order_relaxed);
-        if (UNLIKELY(b->fences))
-            atomic_thread_fence(memory_order_seq_cst); /* pairs with that of biased_enter_other */
-        else
-            atomic_signal_fence(memory_order_seq_cst); /* pairs with the membarrier there */
-        /* acquire: what another thread has done inside; pairs with biased_leave_other */
-        if (LIKELY(atomic_load_explicit(&b->revoked, memory_order_acquire) == 0))
-            return true;
-        /* release: pairs with the acquire of a thread that waits for it */
-        atomic_store_explicit(&b->inside, 0, memory_order_release);
-    }
-    biased_enter_other(b, claims);
+/* The owner. False: another thread is inside, or waits to be. */
+static inline bool biased_enter_owner(struct biased *b)
+{
+    atomic_store_explicit(&b->inside, 1, memory_order_relaxed);
+    if (UNLIKELY(b->fences))
+        atomic_thread_fence(memory_order_seq_cst); /* pairs with that of biased_revoke */
+    else
+        atomic_signal_fence(memory_order_seq_cst); /* pairs with the membarrier there */
+    /* acquire: what another thread has done inside; pairs with biased_leave_other */
+    if (LIKELY(atomic_load_explicit(&b->revoked, memory_order_acquire) == 0))
+        return true;
+    /* release: pairs with the acquire of a thread that waits for it */
+    atomic_store_explicit(&b->inside, 0, memory_order_release);
     return false;
+}
+
+/* Returns what biased_leave needs. */
+static inline bool biased_enter(struct biased *b, enum biased_claim claim)
+{
+    if (LIKELY(biased_is_owner(b)) && LIKELY(biased_enter_owner(b)))
+        return true;
+    biased_enter_other(b, claim);
+    return false;
+}
+
+/* The same without a wait. False: not inside. */
+static inline bool biased_try(struct biased *b, bool *as_owner)
+{
+    *as_owner = biased_is_owner(b);
+    return *as_owner ? biased_enter_owner(b) : biased_try_other(b);
 }
 
 static inline void biased_leave(struct biased *b, bool as_owner)

@@ -131,7 +131,7 @@ static void verbs_connect_forget(struct btl_connection *connection)
             ;
         return;
     }
-    biased_enter_other(&stream->lock, false);
+    biased_enter_other(&stream->lock, BIASED_NEVER);
     verbs_stream_renew(connection);
     biased_leave_other(&stream->lock);
 }

@@ -221,7 +221,7 @@ static struct btl_stream *verbs_connection_drop(struct btl_connection *connectio
         verbs_state_drop(connection);
         return NULL;
     }
-    biased_enter_other(&stream->lock, false);
+    biased_enter_other(&stream->lock, BIASED_NEVER);
     verbs_state_drop(connection);
     (void)verbs_stream_part(connection);
     biased_leave_other(&stream->lock);

@@ -58,7 +58,7 @@ static int verbs_greet_post(struct btl_connection *connection, enum ibv_wr_opcod
     int rc;
 
     if (stream != NULL) /* a queue pair of a thread domain may have no lock */
-        biased_enter_other(&stream->lock, false);
+        biased_enter_other(&stream->lock, BIASED_NEVER);
     rc = ibv_post_send(connection->qp, &wr, &bad);
     if (rc == 0)
         connection->posted++;

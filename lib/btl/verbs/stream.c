@@ -200,7 +200,7 @@ void verbs_stream_put(struct btl_stream *s)
     struct btl *btl = s->btl;
     bool last;
 
-    biased_enter_other(&s->lock, false);
+    biased_enter_other(&s->lock, BIASED_NEVER);
     last = --s->connections == 0;
     biased_leave_other(&s->lock);
     if (!last)
@@ -223,7 +223,7 @@ void verbs_connect_drop(struct btl_connection *connection)
     struct btl_stream *s = connection->stream;
 
     if (s != NULL)
-        biased_enter_other(&s->lock, false);
+        biased_enter_other(&s->lock, BIASED_NEVER);
     verbs_state_drop(connection);
     if (s != NULL)
         biased_leave_other(&s->lock);
@@ -251,7 +251,7 @@ void verbs_connection_join(struct btl_connection *connection, struct btl_stream 
     struct ibv_cq *own = NULL;
     int rc = -ENOSPC;
 
-    biased_enter_other(&s->lock, false);
+    biased_enter_other(&s->lock, BIASED_NEVER);
     connection->stream = s;
     connection->index = s->cq != NULL ? stream_free_index(s) : STREAM_LINES;
     if (connection->index < STREAM_LINES && (rc = stream_reserve(s, connection->depth)) != 0)
