@@ -4,6 +4,7 @@
 
 #include "msg/out.h"
 #include "msg/request.h"
+#include "util/failpoint.h"
 
 #include <errno.h>
 
@@ -98,6 +99,7 @@ void msg_advertise(struct msg_link *l)
         advertise_unwish(msg, r);
         msg->counts.rtr_sent++;
         msg_out_say(l, MSG_WIRE_RTR, r->space, r->tag, &f);
+        RPIPE_FAILPOINT("rmsg receive: RTR written");
         if (l->out_code != 0)
             return;
     }
@@ -145,6 +147,7 @@ void msg_advertise_cancel(struct rmsg *msg, struct msg_request *r)
     list_append(&l->undoing, &r->undo_queue);
     msg->counts.undone++;
     msg_out_say(l, MSG_WIRE_UNDO, r->space, r->tag, &f);
+    RPIPE_FAILPOINT("rmsg cancel: UNDO written");
 }
 
 /* The sender has forgotten all RTRs of this triple from this number on. */

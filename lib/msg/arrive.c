@@ -10,6 +10,7 @@
 #include "msg/request.h"
 #include "msg/serve.h"
 #include "msg/window.h"
+#include "util/failpoint.h"
 
 #include <errno.h>
 
@@ -27,6 +28,7 @@ static void arrive_fetch(struct msg_link *l, struct msg_request *r, uint32_t sen
         if (cell != 0)
             f.where = (uintptr_t)r->buf;
         msg_out_say(l, MSG_WIRE_CTS, 0, send, &f);
+        RPIPE_FAILPOINT("rmsg receive: CTS written");
         if (cell != 0)
             msg_move_receive(l, r, cell - 1, where);
         return;
@@ -192,6 +194,7 @@ static const char *arrive_part(struct msg_link *l, const struct msg_wire *w, rad
         memcpy(r->buf + r->moved, rmalloc_ptr(l->in, d), w->bytes);
     (void)rmalloc_free(l->in, d);
     r->moved += w->bytes;
+    RPIPE_FAILPOINT("rmsg receive: part copied");
     if (r->moved == r->total)
         msg_request_received(l->msg, r, 0);
     return NULL;
@@ -254,6 +257,8 @@ static const char *arrive_fixed(struct msg_link *l, const struct msg_wire *w, ra
     switch (w->kind) {
     case MSG_WIRE_READY:
         return msg_window_ready(l);
+    case MSG_WIRE_END:
+        return msg_link_ended(l, (enum msg_wire_reason)w->word);
     case MSG_WIRE_RTS:
         return arrive_rts(l, w, &f);
     case MSG_WIRE_PLACED:

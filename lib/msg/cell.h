@@ -14,7 +14,8 @@
  *     open    the sender may write into the buffer of the receive
  *
  * Invariants (model/cell.pml):
- * 1. A process that has taken a chunk copies it in the same call: it does not return with a chunk that is not done.
+ * 1. A process that has taken a chunk copies it in the same call: it does not return with a chunk that is not done, but for one that
+ *    the kernel cannot copy yet, which it is not copying then, and copies later.
  * 2. A send completes when all chunks are done, or with MOVED: the receiver copies none of it any more.
  * 3. A receive completes when all chunks are done, or after STOP when those that were taken are done: the sender copies none of it
  *    any more. It sends MOVED then, and does not use the cell again.

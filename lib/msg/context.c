@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <rinfo.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /*
  * The pipes of a link have a context that follows from that of the program, with one of the bits that rpipe() reserves for the
@@ -86,7 +87,6 @@ static void context_configure_pipes(struct rmsg *msg, const rmsg_config_t *c)
 
 static void context_destroy(struct rmsg *msg)
 {
-    msg_move_end(msg);
     for (int i = 0; i < msg->ranks && msg->link != NULL; i++)
         if (msg->link[i] != NULL)
             msg_link_close(msg->link[i]);
@@ -111,6 +111,7 @@ static struct rmsg *context_make(const rmsg_config_t *c)
 
     if (msg == NULL)
         return NULL;
+    msg->process = getpid();
     msg->rank = rpipe_network_rank();
     msg->ranks = rpipe_network_ranks();
     msg->timeout_ms = context_timeout(c->timeout_ms);
@@ -163,11 +164,18 @@ int(rmsg_open)(rmsg_t *msg, const rmsg_config_t *cfg, size_t size)
 
 int rmsg_close(rmsg_t msg)
 {
-    int rc = msg_check_call(msg, "rmsg_close", 0, 0);
-
-    if (rc == 0)
-        context_destroy(msg);
-    return rc;
+    if (msg == NULL)
+        return msg_fail(-EINVAL, "rmsg_close: msg is NULL");
+    if (msg->process != getpid())
+        return msg_check_job("rmsg_close");
+    if (rpipe_initialized() == 1) { /* else the memory of cells is not there any more */
+        msg_move_end(msg);
+        for (int i = 0; i < msg->ranks; i++)
+            if (msg->link[i] != NULL)
+                msg_link_stop(msg->link[i]);
+    }
+    context_destroy(msg);
+    return 0;
 }
 
 int rmsg_set_timeout(rmsg_t msg, int timeout_ms)

@@ -33,14 +33,14 @@ int msg_check_job(const char *call)
     return msg_fail(rc == -ENOTCONN ? rc : -ENOTCONN, "%s: %s", call, why);
 }
 
-int msg_check_call(const struct rmsg *msg, const char *call, int flags, int allowed)
+int msg_unusable(const struct rmsg *msg, const char *call, int flags, int allowed)
 {
     if (msg == NULL)
         return msg_fail(-EINVAL, "%s: msg is NULL", call);
     if ((flags & ~allowed) != 0)
         return msg_fail(-EINVAL, "%s: flags is 0x%x; the flags of this call are 0x%x", call,
                         (unsigned)flags, (unsigned)allowed);
-    return 0;
+    return msg_check_job(call);
 }
 
 int msg_unfit(const struct rmsg *msg, const char *call, int peer, uint32_t space, uint32_t tag,

@@ -9,11 +9,23 @@
 int msg_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 /* 0, or -ENOTCONN: before rinit, after rexit, in the child of a fork. */
 int msg_check_job(const char *call);
-/* 0 or -EINVAL: msg is NULL, or a flag is not one of `allowed`. */
-int msg_check_call(const struct rmsg *msg, const char *call, int flags, int allowed);
+/* The code of a check of context, flags or job that has failed. */
+int msg_unusable(const struct rmsg *msg, const char *call, int flags, int allowed)
+    __attribute__((cold));
 /* The code of a check of rank, space, tag and buffer that has failed. */
 int msg_unfit(const struct rmsg *msg, const char *call, int peer, uint32_t space, uint32_t tag,
               const void *buf, size_t bytes, bool send) __attribute__((cold));
+
+/*
+ * 0; -EINVAL: msg is NULL, or a flag is not one of `allowed`; -ENOTCONN: the job has ended, or this is the child of a fork, which
+ * shares the memory of cells with its parent and must not touch it.
+ */
+static inline int msg_check_call(const struct rmsg *msg, const char *call, int flags, int allowed)
+{
+    if (MSG_LIKELY(msg != NULL && (flags & ~allowed) == 0 && rpipe_initialized() == 1))
+        return 0;
+    return msg_unusable(msg, call, flags, allowed);
+}
 
 /* 0 or the code: rank, space, tag and buffer of a send or of a receive. */
 static inline int msg_check(const struct rmsg *msg, const char *call, int peer, uint32_t space,

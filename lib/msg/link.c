@@ -8,6 +8,7 @@
 #include "msg/out.h"
 #include "msg/request.h"
 #include "msg/window.h"
+#include "util/failpoint.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -82,10 +83,37 @@ int msg_link_end(struct msg_link *l, int code, const char *why)
         msg->lost_peer = l->peer;
     }
     msg_window_close(l); /* before buffers are the program's again */
+    RPIPE_FAILPOINT("rmsg link: ended, its requests not yet");
     msg_out_broken(l, code);
     msg_kept_end(l);
     msg_advertise_end(l, code);
     return msg_fail(code, "the link to rank %d has ended: %s", l->peer, l->why);
+}
+
+/*
+ * The window is closed first: nothing is written into buffers after their requests have completed. A ring that is full cannot take
+ * END; the end of the pipe is all that the peer gets then.
+ */
+static int link_abort(struct msg_link *l, enum msg_wire_reason reason, int code, const char *why)
+{
+    msg_window_close(l);
+    if (l->state == LINK_OPEN && l->out_code == 0)
+        (void)msg_out_put(l, msg_wire_header(MSG_WIRE_END, 0, reason), NULL, 0);
+    code = msg_link_end(l, code, why);
+    if (l->out != NULL)
+        (void)rpipe_close(l->out);
+    l->out = NULL;
+    l->remote = NULL;
+    return code;
+}
+
+int msg_link_abort(struct msg_link *l, enum msg_wire_reason reason, const char *why)
+{
+    static const int code[MSG_WIRE_REASONS_END] = {[MSG_WIRE_VIOLATION] = -EPROTO,
+                                                   [MSG_WIRE_FAULT] = -EFAULT,
+                                                   [MSG_WIRE_LATE] = -ETIMEDOUT};
+
+    return link_abort(l, reason, code[reason], why);
 }
 
 int msg_link_violation(struct msg_link *l, const char *what)
@@ -93,7 +121,18 @@ int msg_link_violation(struct msg_link *l, const char *what)
     char why[128];
 
     snprintf(why, sizeof(why), "protocol violation: it has sent %s", what);
-    return msg_link_end(l, -EPROTO, why);
+    return msg_link_abort(l, MSG_WIRE_VIOLATION, why);
+}
+
+const char *msg_link_ended(struct msg_link *l, enum msg_wire_reason reason)
+{
+    static const char *const why[MSG_WIRE_REASONS_END] = {
+        [MSG_WIRE_VIOLATION] = "it has ended it, because this process has violated the protocol",
+        [MSG_WIRE_FAULT] = "it has ended it, because the memory of a message is not accessible",
+        [MSG_WIRE_LATE] = "it has ended it, because this process was late in writing a payload"};
+
+    (void)msg_link_end(l, -ECONNRESET, why[reason]);
+    return NULL;
 }
 
 int msg_link_failed(const struct msg_link *l, const char *call)
@@ -104,11 +143,15 @@ int msg_link_failed(const struct msg_link *l, const char *call)
                     rpipe_error(l->out));
 }
 
-void msg_link_close(struct msg_link *l)
+void msg_link_stop(struct msg_link *l)
 {
     for (uint32_t i = 0; i < MSG_CELLS; i++)
         if (l->cell_of[i] != NULL)
             msg_request_stop(l->cell_of[i]);
+}
+
+void msg_link_close(struct msg_link *l)
+{
     if (l->in != NULL)
         (void)rpipe_close(l->in);
     if (l->out != NULL)
@@ -165,6 +208,7 @@ static int link_open(struct msg_link *l)
         rc = link_open_pipe(msg, l->peer, false, &l->out);
     if (rc != 0)
         return rc;
+    RPIPE_FAILPOINT("rmsg link: both pipes are open");
     link_reader_add(l);
     l->state = LINK_OPENING;
     msg->opening++;
@@ -210,6 +254,7 @@ static void link_greet(struct msg_link *l)
         msg_out_put(l, msg_wire_header(MSG_WIRE_HELLO, 0, 0), hello, sizeof(*hello)) != 0)
         return;
     l->greeted = true;
+    RPIPE_FAILPOINT("rmsg link: greeting sent");
     if (l->out_share > 0)
         link_opened(l);
 }
@@ -226,7 +271,7 @@ int msg_link_greeted(struct msg_link *l, const struct msg_wire *w, raddr_t d)
                               l->peer, &theirs, &err);
     (void)rmalloc_free(l->in, d);
     if (rc != 0)
-        return msg_link_end(l, rc, err.text);
+        return link_abort(l, MSG_WIRE_VIOLATION, rc, err.text);
     l->out_share = theirs.share;
     l->part_bytes = theirs.part_bytes;
     if (l->greeted)

@@ -4,7 +4,10 @@
  *
  *     CLOSED -> OPENING    both pipes are open, in one step
  *     OPENING -> OPEN      the own greeting has left, and that of the peer has come
- *     any -> ENDED         the peer has died, has closed its context, or has violated the protocol; for ever
+ *     any -> ENDED         for ever: the peer has died, or has closed its context, or has ended the link; or this process ends it,
+ *                          because the peer has violated the protocol, or memory of a message is not accessible
+ *
+ * A process that ends a link sends END, and closes the pipe that it writes: so the peer does not wait for it.
  */
 #ifndef MSG_LINK_H
 #define MSG_LINK_H
@@ -19,9 +22,16 @@ void msg_link_accept(struct rmsg *msg);
 int msg_link_greeted(struct msg_link *l, const struct msg_wire *w, raddr_t d);
 /* Ends a link; returns code. Its requests complete with it; messages that are here stay. */
 int msg_link_end(struct msg_link *l, int code, const char *why);
+/* The same where it is this process that ends it; the peer is informed. Returns the code of the reason. */
+int msg_link_abort(struct msg_link *l, enum msg_wire_reason reason, const char *why)
+    __attribute__((cold));
 int msg_link_violation(struct msg_link *l, const char *what) __attribute__((cold)); /* -EPROTO */
+/* END has arrived. NULL. */
+const char *msg_link_ended(struct msg_link *l, enum msg_wire_reason reason) __attribute__((cold));
 /* The code of a send or receive on a link that has ended; sets the message. */
 int msg_link_failed(const struct msg_link *l, const char *call) __attribute__((cold));
+/* The context is closed: sends whose payload has not moved are not complete at the peer. */
+void msg_link_stop(struct msg_link *l);
 void msg_link_close(struct msg_link *l); /* and frees it */
 
 #endif

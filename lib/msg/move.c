@@ -7,12 +7,14 @@
 #include "msg/request.h"
 #include "msg/window.h"
 #include "util/clock.h"
+#include "util/failpoint.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 
 #define MOVE_STOP_NS 100000000 /* for the chunk that the peer is copying when a call gives up */
+#define MOVE_GONE_NS 1000000000 /* for the report of a peer that has closed its window, or is gone */
 
 /* The receive does not use the cell any more. */
 static void move_received(struct msg_request *r, int code)
@@ -21,28 +23,52 @@ static void move_received(struct msg_request *r, int code)
     const uint32_t cell = r->cell_number;
 
     msg_request_received(l->msg, r, code); /* may free it */
+    RPIPE_FAILPOINT("rmsg cell: receive complete, before MOVED");
     msg_out_say(l, MSG_WIRE_MOVED, 0, cell, NULL);
 }
 
 /* ---- one chunk ---- */
 
-/* A copy has failed. False: the peer is gone, and the pipe will report it; true: the link has ended, and with it its requests. */
-static __attribute__((cold, noinline)) bool move_failed(struct msg_link *l, int rc)
+/* What a turn has done with a request. */
+enum move_turn { MOVE_NOTHING, MOVE_SOMETHING, MOVE_LINK_ENDED };
+
+/*
+ * A copy has failed. R_PENDING says nothing about the peer: the chunk is held, and copied in a later turn. Else a word of the peer is
+ * read. If it can be, the memory of the message is not accessible. If it cannot, the peer has closed its window before it ends the
+ * link, or is gone: `in` reports it.
+ */
+static __attribute__((cold, noinline)) enum move_turn move_failed(struct msg_link *l, int rc)
 {
     uint32_t magic = 0;
-    char why[120];
+    char why[160];
+    int probed;
 
-    if (rc != R_PENDING && rc != -EPIPE &&
-        rwindow_fetch(l->remote, l->probe - MSG_WIRE_WINDOW_BASE, &magic, sizeof(magic), NULL, NULL,
-                      R_NOWAIT) == 0 &&
-        magic == MSG_WIRE_MAGIC) {
-        snprintf(why, sizeof(why), "the memory of a message cannot be accessed: %s",
-                 rpipe_error(l->out));
-        (void)msg_link_end(l, -EFAULT, why);
-        return true;
+    if (rc == R_PENDING)
+        return MOVE_NOTHING;
+    snprintf(why, sizeof(why), "the memory of a message cannot be accessed: %.100s",
+             rpipe_error(l->out));
+    probed = rc == -EPIPE ? rc
+                          : rwindow_fetch(l->remote, l->probe - MSG_WIRE_WINDOW_BASE, &magic,
+                                          sizeof(magic), NULL, NULL, R_NOWAIT);
+    if (probed == 0 && magic == MSG_WIRE_MAGIC) {
+        (void)msg_link_abort(l, MSG_WIRE_FAULT, why);
+        return MOVE_LINK_ENDED;
     }
-    l->unreachable = true;
-    return false;
+    if (probed != R_PENDING) {
+        l->unreachable = true;
+        l->unreachable_until = clock_now() + MOVE_GONE_NS;
+    }
+    return MOVE_NOTHING;
+}
+
+/* The peer cannot be reached, and nothing has reported its end yet. */
+static __attribute__((cold, noinline)) enum move_turn move_unreachable(struct msg_link *l)
+{
+    if (l->out_code != 0 || clock_now() < l->unreachable_until)
+        return MOVE_NOTHING;
+    (void)msg_link_abort(l, MSG_WIRE_FAULT,
+                         "its memory cannot be accessed any more, and it has not ended the link");
+    return MOVE_LINK_ENDED;
 }
 
 static int move_copy(const struct msg_link *l, const struct msg_request *r, uint64_t chunk)
@@ -73,8 +99,15 @@ static bool move_complete(struct msg_request *r)
     return true;
 }
 
-/* What a turn has done with a request. */
-enum move_turn { MOVE_NOTHING, MOVE_SOMETHING, MOVE_LINK_ENDED };
+/* The next chunk to copy: the one that is held, or one that is taken now. */
+static inline bool move_take(const struct msg_request *r, uint64_t *chunk)
+{
+    if (MSG_UNLIKELY(r->held != 0)) {
+        *chunk = r->held - 1;
+        return true;
+    }
+    return (!r->send || cell_is_open(r->cell)) && cell_take(r->cell, r->chunks, chunk);
+}
 
 static enum move_turn move_request(struct msg_request *r)
 {
@@ -82,13 +115,18 @@ static enum move_turn move_request(struct msg_request *r)
     uint64_t chunk;
     int rc;
 
-    if (l->unreachable || l->out_code != 0)
-        return MOVE_NOTHING;
-    if ((r->send && !cell_is_open(r->cell)) || !cell_take(r->cell, r->chunks, &chunk))
+    if (MSG_UNLIKELY(l->unreachable || l->out_code != 0))
+        return move_unreachable(l);
+    if (!move_take(r, &chunk))
         return move_complete(r) ? MOVE_SOMETHING : MOVE_NOTHING;
+    RPIPE_FAILPOINT("rmsg cell: chunk taken");
     rc = move_copy(l, r, chunk);
-    if (MSG_UNLIKELY(rc != 0))
-        return move_failed(l, rc) ? MOVE_LINK_ENDED : MOVE_NOTHING;
+    if (MSG_UNLIKELY(rc != 0)) {
+        r->held = chunk + 1;
+        return move_failed(l, rc);
+    }
+    r->held = 0;
+    RPIPE_FAILPOINT("rmsg cell: chunk copied, not counted");
     cell_copied(r->cell);
     if (r->send)
         l->msg->counts.chunks_written++;
@@ -125,6 +163,7 @@ void msg_move_receive(struct msg_link *l, struct msg_request *r, uint32_t cell, 
     r->cell = &l->in_cells[cell];
     r->where = where;
     r->chunks = cell_chunks(r->total);
+    r->held = 0;
     if (r->abandoned) {
         msg_move_give_up(l->msg, r);
         return;
@@ -133,7 +172,7 @@ void msg_move_receive(struct msg_link *l, struct msg_request *r, uint32_t cell, 
     list_append(&l->msg->sharing, &r->queue);
 }
 
-/* A chunk that the peer has taken may still be written. */
+/* A chunk that the peer has taken may still be written; one that is held here will not be. */
 static void move_drain(struct msg_request *r, uint64_t taken)
 {
     const int64_t until = clock_now() + MOVE_STOP_NS;
@@ -156,11 +195,11 @@ void msg_move_give_up(struct rmsg *msg, struct msg_request *r)
         list_remove(&r->queue); /* it completes with MOVED */
         return;
     }
-    move_drain(r, cell_stop(r->cell, CELL_RECEIVER_STOPS, r->chunks));
+    move_drain(r, cell_stop(r->cell, CELL_RECEIVER_STOPS, r->chunks) - (r->held != 0));
     move_received(r, -ECANCELED);
     if (l->window == NULL && l->state != LINK_ENDED)
-        (void)msg_link_end(
-            l, -ETIMEDOUT,
+        (void)msg_link_abort(
+            l, MSG_WIRE_LATE,
             "it did not finish to write into the buffer of a receive that has ended");
     (void)msg;
 }

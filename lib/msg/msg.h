@@ -28,6 +28,7 @@
 #include <rmsg.h>
 #include <rpipe.h>
 #include <stdbool.h>
+#include <sys/types.h>
 #include <time.h>
 
 #define MSG_UNLIKELY(x) __builtin_expect((x), 0)
@@ -74,6 +75,7 @@ struct msg_request {
     uint32_t cell_number;
     uint64_t where;  /* address at the peer; send: 0 until it is known */
     uint64_t chunks; /* of total */
+    uint64_t held;   /* chunk + 1 that was taken, and could not be copied yet; 0: none */
 };
 
 /* A message that no receive has matched, or that rmsg_mprobe has taken. */
@@ -132,7 +134,8 @@ struct msg_link {
     rremote_t remote; /* of the peer; NULL: none */
     uint64_t probe;   /* an address there that can be read while its context is open */
     bool ready;       /* cells may be used for sends */
-    bool unreachable; /* the peer is gone; the end of the link is not reported yet */
+    bool unreachable; /* the peer has ended its link, or is gone; `in` does not report it yet */
+    int64_t unreachable_until; /* ns: if it is not reported until then, the link ends */
     struct msg_cell *out_cells, *in_cells;  /* for sends of this end; of the peer */
     uint32_t cells_used;                    /* bits */
     struct msg_request *cell_of[MSG_CELLS]; /* NULL: its send has completed */
@@ -150,6 +153,7 @@ struct msg_counts {
 
 struct rmsg {
     int rank, ranks;
+    pid_t process; /* that has opened it */
     struct msg_link **link; /* by peer; NULL: nothing was sent or received yet */
     struct match_posted posted;
     struct match_waiting waiting;

@@ -3,6 +3,7 @@
 #include "msg/out.h"
 
 #include "msg/request.h"
+#include "util/failpoint.h"
 
 #include <errno.h>
 #include <rpipe.h>
@@ -135,6 +136,7 @@ static void out_share(struct msg_request *r, const struct places_rtr *to)
 {
     r->where = to->where;
     r->chunks = cell_chunks(r->total);
+    r->held = 0;
     if (r->abandoned)
         return;
     if (to->open)
@@ -213,9 +215,11 @@ static int msg_out_offer(struct msg_link *l, uint32_t space, uint32_t tag, struc
     r->number = places_sent(&l->places, space, tag, placed ? 0 : pool_id(&r->item));
     if (placed) {
         l->msg->counts.sent_placed++;
+        RPIPE_FAILPOINT("rmsg send: PLACED written");
         msg_out_move(r, &rtr);
     } else {
         l->msg->counts.sent_offered++;
+        RPIPE_FAILPOINT("rmsg send: RTS written");
         r->state = MSG_OFFERED;
     }
     return 0;
@@ -233,6 +237,7 @@ int msg_out_send(struct msg_link *l, uint32_t space, uint32_t tag, const void *b
         if (rc == 0)
             rc = msg_out_put(l, msg_wire_header(MSG_WIRE_MSG, space, tag), buf, bytes);
         if (MSG_LIKELY(rc == 0)) {
+            RPIPE_FAILPOINT("rmsg send: MSG written");
             if (slot)
                 l->msg->counts.sent_slot++;
             else
@@ -304,6 +309,7 @@ static int msg_out_part(struct msg_link *l, struct msg_request *r)
             break;
     }
     if (rc == 0) {
+        RPIPE_FAILPOINT("rmsg send: part written");
         l->starved = 0;
         r->moved += bytes;
         l->msg->counts.parts++;

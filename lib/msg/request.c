@@ -26,6 +26,7 @@ struct msg_request *msg_request_make(struct rmsg *msg, const char *call, bool se
     r->rtr = 0;
     r->link = NULL;
     r->cell = NULL;
+    r->held = 0;
     r->buf = buf;
     r->bytes = bytes;
     list_init(&r->queue);

@@ -4,6 +4,7 @@
 
 #include "msg/out.h"
 #include "msg/request.h"
+#include "util/failpoint.h"
 
 /* The send of this link with an id, whose RTS has left; or NULL. */
 static struct msg_request *serve_offered(struct msg_link *l, uint32_t id)
@@ -50,6 +51,7 @@ static const char *serve_rtr(struct msg_link *l, const struct msg_wire *w,
     msg->counts.moved_for_rtr++;
     if (r->cell == NULL)
         msg_out_say(l, MSG_WIRE_DATA, 0, f->id, &(struct msg_wire_fields){.id = offered});
+    RPIPE_FAILPOINT("rmsg send: offered, and its RTR found");
     if (l->out_code == 0)
         msg_out_move(r, &rtr);
     return NULL;
@@ -118,6 +120,7 @@ const char *msg_serve(struct msg_link *l, const struct msg_wire *w, const struct
         return serve_moved(l, w->word);
     case MSG_WIRE_UNDO:
         places_undo(&l->places, w->space, w->word, f->id);
+        RPIPE_FAILPOINT("rmsg cancel: RTRs forgotten, before UNDONE");
         msg_out_say(l, MSG_WIRE_UNDONE, 0, f->id, NULL);
         return NULL;
     case MSG_WIRE_CREDIT:

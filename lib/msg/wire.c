@@ -17,7 +17,8 @@ bool msg_wire_fields(const struct msg_wire *w, const void *mem, struct msg_wire_
     memset(f, 0, sizeof(*f));
     if (msg_wire_is_free(w->kind) || w->bytes != bytes || (!about_space && w->space != 0) ||
         ((w->kind == MSG_WIRE_CREDIT || w->kind == MSG_WIRE_READY) && w->word != 0) ||
-        (about_space && w->word == UINT32_MAX))
+        (about_space && w->word == UINT32_MAX) ||
+        (w->kind == MSG_WIRE_END && (w->word == 0 || w->word >= MSG_WIRE_REASONS_END)))
         return false;
     if (bytes > 0)
         memcpy(f, mem, bytes);

@@ -26,6 +26,7 @@
  *     WINDOW     0        the memory of this process: struct msg_wire_window
  *     CELLS      0        this process can access the memory of the other one: MSG_CELLS of struct msg_cell (cell.h), for its own sends
  *     READY      0        the cells have arrived, and so can this process: they may be used
+ *     END        reason   last message of a link: this process has ended it, and takes no more messages
  *
  * MSG, RTS and PLACED count as messages; both ends number them alike. Everything here is a pure function of what a peer has written,
  * and validates it.
@@ -64,6 +65,7 @@ enum msg_wire_kind {
     MSG_WIRE_WINDOW,
     MSG_WIRE_CELLS,
     MSG_WIRE_READY,
+    MSG_WIRE_END,
     MSG_WIRE_KINDS_END
 };
 
@@ -126,6 +128,14 @@ static inline bool msg_wire_parse(uint64_t header, size_t size, struct msg_wire 
 
 /* Copies the fields of a message that msg_wire_parse has accepted, and that is not free. False: they are not valid. */
 bool msg_wire_fields(const struct msg_wire *w, const void *mem, struct msg_wire_fields *f);
+
+/* Why a process ends a link that its peer has not ended. */
+enum msg_wire_reason {
+    MSG_WIRE_VIOLATION = 1, /* the peer has violated the protocol */
+    MSG_WIRE_FAULT,         /* the memory of a message cannot be accessed */
+    MSG_WIRE_LATE,          /* the peer did not finish to write into memory of this process */
+    MSG_WIRE_REASONS_END
+};
 
 /* Units that a message of so many bytes takes at the receiver. */
 static inline uint64_t msg_wire_units(size_t bytes)
