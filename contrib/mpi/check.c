@@ -22,6 +22,10 @@ int rmpi_check_data(const char *call, const void *buf, int count, MPI_Datatype t
     if (RMPI_UNLIKELY(type == NULL || !type->committed))
         return rmpi_fail(comm, MPI_ERR_TYPE, call, "the type is %s",
                          type == NULL ? "null" : "not committed");
+    if (RMPI_UNLIKELY(rmpi_span(type, (size_t)count) < 0))
+        return rmpi_fail(comm, MPI_ERR_COUNT, call,
+                         "%d elements of %td bytes are more than an address space", count,
+                         type->extent);
     if (RMPI_UNLIKELY(buf == NULL && count > 0 && type->size > 0 && type->true_lb == 0))
         return rmpi_fail(comm, MPI_ERR_BUFFER, call, "the buffer is NULL for %d elements", count);
     return MPI_SUCCESS;

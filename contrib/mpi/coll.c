@@ -14,9 +14,12 @@ struct side {
     size_t bytes;
 };
 
+/* SIZE_MAX, of which there is no memory, where it overflows. */
 static size_t side_bytes(size_t blocks, int count, MPI_Datatype type)
 {
-    return blocks * (size_t)count * type->size;
+    size_t bytes;
+
+    return __builtin_mul_overflow(blocks, (size_t)count * type->size, &bytes) ? SIZE_MAX : bytes;
 }
 
 static bool side_make(struct side *s, void *buf, size_t blocks, int count, MPI_Datatype type,
@@ -251,8 +254,9 @@ static int coll_start(const char *call, MPI_Comm comm, const rcoll_params_t *p, 
     else
         rc = rmpi_run_start(r, p);
     if (rc != 0) {
+        rc = rmpi_fail_rc(comm, rc, call); /* before the request is freed, which may fail too */
         rmpi_request_put(r);
-        return rmpi_fail_rc(comm, rc, call);
+        return rc;
     }
     *request = r;
     return MPI_SUCCESS;

@@ -41,11 +41,25 @@ int MPI_Init(int *argc, char ***argv)
     return MPI_Init_thread(argc, argv, MPI_THREAD_SINGLE, NULL);
 }
 
+/* MPI forbids it, and most libraries are silent. */
+static void finalize_posted(void)
+{
+    uint64_t posted = 0;
+
+    if (rmsg_count(rmpi.msg, "posted", &posted) == 0 && posted > 0)
+        fprintf(stderr, "rank %d: MPI_Finalize: %llu receives are posted, and are given up\n",
+                rmpi.rank, (unsigned long long)posted);
+}
+
 int MPI_Finalize(void)
 {
     rmpi_check_running("MPI_Finalize");
     (void)rmpi_attrs_free(MPI_COMM_SELF);
     rmpi_reap(true);
+    if (rmpi.active != NULL)
+        (void)rmpi_fail(NULL, MPI_ERR_PENDING, "MPI_Finalize",
+                        "a collective operation is active; wait for it before");
+    finalize_posted();
     (void)MPI_Barrier(MPI_COMM_WORLD);
     rmpi_comm_close_world();
     rmpi.finalized = true;

@@ -43,8 +43,9 @@ static int recv_begin(const char *call, void *buf, int count, MPI_Datatype type,
         return MPI_ERR_NO_MEM;
     rc = rmpi_start_recv(r);
     if (RMPI_UNLIKELY(rc != 0)) {
+        rc = rmpi_fail_rc(comm, rc, call);
         rmpi_request_put(r);
-        return rmpi_fail_rc(comm, rc, call);
+        return rc;
     }
     *request = r;
     return MPI_SUCCESS;

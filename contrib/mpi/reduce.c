@@ -11,6 +11,7 @@ struct reduction {
     const char *call;
     const void *in;
     void *out;
+    int given;        /* the count of the call */
     size_t count;     /* elements that this member contributes */
     size_t out_count; /* and that it gets; 0: none */
     MPI_Datatype type;
@@ -68,17 +69,21 @@ static int reduce_deliver(const struct reduction *r)
 
 static int reduce_check(struct reduction *r)
 {
-    int rc = rmpi_check_data(r->call, r->in == MPI_IN_PLACE ? r->out : r->in, (int)r->count,
-                             r->type, r->comm);
+    int rc = rmpi_check_data(r->call, r->in == MPI_IN_PLACE ? r->out : r->in, r->given, r->type,
+                             r->comm);
 
     if (rc != MPI_SUCCESS)
         return rc;
+    if (rmpi_span(r->type, r->count) < 0) /* of all members */
+        return rmpi_fail(r->comm, MPI_ERR_COUNT, r->call,
+                         "%zu elements of %td bytes are more than an address space", r->count,
+                         r->type->extent);
     if (r->op == MPI_OP_NULL)
         return rmpi_fail(r->comm, MPI_ERR_OP, r->call, "the operator is null");
     if (r->out_count > 0 && r->out == NULL)
         return rmpi_fail(r->comm, MPI_ERR_BUFFER, r->call, "the buffer of the result is NULL");
-    if (r->type->lb != 0 || r->type->true_lb < 0 || r->type->extent < r->type->true_extent ||
-        r->type->extent <= 0)
+    if (r->type->lb != 0 || r->type->true_lb < 0 || r->type->extent <= 0 ||
+        r->type->extent < r->type->true_lb + r->type->true_extent)
         return rmpi_fail(r->comm, MPI_ERR_UNSUPPORTED_OPERATION, r->call,
                          "this subset reduces no elements that overlap or begin before their "
                          "address");
@@ -174,8 +179,9 @@ static int reduce_start(struct reduction *r, bool all, MPI_Request *request)
     if (rc == 0)
         rc = rmpi_run_start(made, &r->p);
     if (rc != 0) {
+        rc = rmpi_fail_rc(r->comm, rc, r->call);
         rmpi_request_put(made);
-        return rmpi_fail_rc(r->comm, rc, r->call);
+        return rc;
     }
     *request = made;
     return MPI_SUCCESS;
@@ -192,6 +198,7 @@ static struct reduction reduce_of(const char *call, rcoll_kind_t kind, const voi
                           .type = type,
                           .op = op,
                           .comm = comm,
+                          .given = count,
                           .count = (size_t)count,
                           .out_count = (size_t)count};
 

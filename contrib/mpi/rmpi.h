@@ -118,6 +118,9 @@ void rmpi_cart_free(struct rmpi_comm *comm);
 
 /* ---- types (type.c, type_make.c, walk.c) ---- */
 
+#define RMPI_DEPTH 1024               /* types in one another: walks recurse */
+#define RMPI_SPAN ((MPI_Aint)1 << 56) /* bytes that the data of a call may span */
+
 enum rmpi_shape { RMPI_BASIC, RMPI_STRIDED, RMPI_LIST };
 
 struct rmpi_part {
@@ -134,10 +137,14 @@ struct rmpi_part {
 struct rmpi_type {
     enum rmpi_shape shape;
     bool solid, dense, committed;
-    int refs;      /* 0: predefined */
-    int combine;   /* BASIC: rgroup_type_t, or -1 */
-    size_t size;   /* bytes of data */
-    size_t basics; /* basic elements in it */
+    bool lb_marked,
+        ub_marked; /* set by MPI_Type_create_resized, in it or in a part: only such limits count */
+    const char *wrong; /* why it cannot be used; NULL: it can */
+    int depth;         /* of types in it */
+    int refs;          /* 0: predefined */
+    int combine;       /* BASIC: rgroup_type_t, or -1 */
+    size_t size;       /* bytes of data */
+    size_t basics;     /* basic elements in it */
     size_t align;
     MPI_Aint lb, extent, true_lb, true_extent;
     size_t count;
@@ -156,6 +163,9 @@ size_t rmpi_unpack(const void *block, size_t bytes, void *memory, size_t count,
                    const struct rmpi_type *type);
 /* Basic elements in the first bytes of elements of a type; *rest: bytes of an incomplete one. */
 size_t rmpi_elements(const struct rmpi_type *type, size_t bytes, size_t *rest);
+
+/* The bytes of count elements, their data and the memory that they span; -1: more than an address space. */
+MPI_Aint rmpi_span(const struct rmpi_type *type, size_t count);
 
 static inline bool rmpi_is_block(const struct rmpi_type *type, int count)
 {

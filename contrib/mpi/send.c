@@ -76,8 +76,9 @@ static int send_begin(const char *call, const void *buf, int count, MPI_Datatype
     r->sync = sync;
     rc = rmpi_start_send(r);
     if (RMPI_UNLIKELY(rc != 0)) {
+        rc = rmpi_fail_rc(comm, rc, call);
         rmpi_request_put(r);
-        return rmpi_fail_rc(comm, rc, call);
+        return rc;
     }
     *request = r;
     return MPI_SUCCESS;
@@ -175,8 +176,9 @@ int rmpi_start_bsend(struct rmpi_request *r, const char *call)
     sent->buffered = true;
     rc = rmpi_start_send(sent);
     if (rc != 0) {
+        rc = rmpi_fail_rc(r->comm, rc, call);
         rmpi_request_put(sent);
-        return rmpi_fail_rc(r->comm, rc, call);
+        return rc;
     }
     rmpi_detach(sent);
     return MPI_SUCCESS;

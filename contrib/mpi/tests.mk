@@ -10,6 +10,7 @@ rmpi_tests = \
 	contrib/mpi/test/communicators-1.rmpi \
 	contrib/mpi/test/communicators-4.rmpi \
 	contrib/mpi/test/communicators-6.rmpi \
+	contrib/mpi/test/limits-2.rmpi \
 	contrib/mpi/test/messages-1.rmpi \
 	contrib/mpi/test/messages-2.rmpi \
 	contrib/mpi/test/messages-5.rmpi \
@@ -31,5 +32,6 @@ EXTRA_DIST += \
 	contrib/mpi/test/check.h \
 	contrib/mpi/test/collectives.c \
 	contrib/mpi/test/communicators.c \
+	contrib/mpi/test/limits.c \
 	contrib/mpi/test/messages.c \
 	contrib/mpi/test/types.c

@@ -109,6 +109,15 @@ struct rmpi_type rmpi_type_short_int = {
 
 bool rmpi_type_usable(const struct rmpi_type *type) { return type != NULL && type->committed; }
 
+MPI_Aint rmpi_span(const struct rmpi_type *type, size_t count)
+{
+    MPI_Aint span, extent = type->extent < 0 ? -type->extent : type->extent;
+
+    if ((MPI_Aint)type->size > extent)
+        extent = (MPI_Aint)type->size;
+    return __builtin_mul_overflow(extent, count, &span) || span > RMPI_SPAN ? -1 : span;
+}
+
 void rmpi_type_keep(struct rmpi_type *type)
 {
     if (type != NULL && type->refs > 0)

@@ -109,9 +109,8 @@ static int link_abort(struct msg_link *l, enum msg_wire_reason reason, int code,
 
 int msg_link_abort(struct msg_link *l, enum msg_wire_reason reason, const char *why)
 {
-    static const int code[MSG_WIRE_REASONS_END] = {[MSG_WIRE_VIOLATION] = -EPROTO,
-                                                   [MSG_WIRE_FAULT] = -EFAULT,
-                                                   [MSG_WIRE_LATE] = -ETIMEDOUT};
+    static const int code[MSG_WIRE_REASONS_END] = {
+        [MSG_WIRE_VIOLATION] = -EPROTO, [MSG_WIRE_FAULT] = -EFAULT, [MSG_WIRE_LATE] = -ETIMEDOUT};
 
     return link_abort(l, reason, code[reason], why);
 }

@@ -14,7 +14,8 @@
 #include <stdio.h>
 
 #define MOVE_STOP_NS 100000000 /* for the chunk that the peer is copying when a call gives up */
-#define MOVE_GONE_NS 1000000000 /* for the report of a peer that has closed its window, or is gone */
+#define MOVE_GONE_NS                                                                               \
+    1000000000 /* for the report of a peer that has closed its window, or is gone */
 
 /* The receive does not use the cell any more. */
 static void move_received(struct msg_request *r, int code)

@@ -135,9 +135,9 @@ struct msg_link {
     uint64_t probe;   /* an address there that can be read while its context is open */
     bool ready;       /* cells may be used for sends */
     bool unreachable; /* the peer has ended its link, or is gone; `in` does not report it yet */
-    int64_t unreachable_until; /* ns: if it is not reported until then, the link ends */
-    struct msg_cell *out_cells, *in_cells;  /* for sends of this end; of the peer */
-    uint32_t cells_used;                    /* bits */
+    int64_t unreachable_until;             /* ns: if it is not reported until then, the link ends */
+    struct msg_cell *out_cells, *in_cells; /* for sends of this end; of the peer */
+    uint32_t cells_used;                   /* bits */
     struct msg_request *cell_of[MSG_CELLS]; /* NULL: its send has completed */
     char why[200];                          /* ENDED */
 };
@@ -153,7 +153,7 @@ struct msg_counts {
 
 struct rmsg {
     int rank, ranks;
-    pid_t process; /* that has opened it */
+    pid_t process;          /* that has opened it */
     struct msg_link **link; /* by peer; NULL: nothing was sent or received yet */
     struct match_posted posted;
     struct match_waiting waiting;

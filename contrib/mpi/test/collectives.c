@@ -28,6 +28,29 @@ static long sum_to(int last, int i)
     return sum;
 }
 
+/* Where the buffer of the result is not significant it is NULL. */
+static void without_results(long *in, long *out, int count)
+{
+    MPI_Request request;
+
+    fill(in, me, count);
+    MPI_Exscan(in, me == 0 ? NULL : out, count, MPI_LONG, MPI_SUM, comm);
+    for (int i = 0; i < count && me > 0; i++)
+        CHECK(out[i] == sum_to(me - 1, i));
+    for (int root = 0; root < n; root++) {
+        fill(in, me, count);
+        MPI_Ireduce(in, me == root ? out : NULL, count, MPI_LONG, MPI_SUM, root, comm, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        for (int i = 0; i < count && me == root; i++)
+            CHECK(out[i] == sum_to(n - 1, i));
+        MPI_Ireduce(me == root ? MPI_IN_PLACE : in, me == root ? in : NULL, count, MPI_LONG,
+                    MPI_SUM, root, comm, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        for (int i = 0; i < count && me == root; i++)
+            CHECK(in[i] == sum_to(n - 1, i));
+    }
+}
+
 static void reductions(int count)
 {
     size_t bytes = sizeof(long) * (size_t)(count > 0 ? count : 1);
@@ -64,6 +87,7 @@ static void reductions(int count)
     MPI_Exscan(in, out, count, MPI_LONG, MPI_SUM, comm);
     for (int i = 0; i < count && me > 0; i++)
         CHECK(out[i] == sum_to(me - 1, i));
+    without_results(in, out, count);
     free(in);
     free(out);
 }

@@ -44,7 +44,7 @@ static void model_add(struct model *m, const struct model *of, long disp)
 static struct model model_make(int depth)
 {
     struct model of, m = {.at = malloc(MOST_BYTES * sizeof(int))};
-    int n = 1 + below(4), length = 1 + below(3), kind = below(6), lengths[4], disps[4];
+    int n = 1 + below(4), length = 1 + below(3), kind = below(6), lengths[4], disps[4], back;
     MPI_Aint lb, extent, bytes[4];
     MPI_Datatype types[4];
 
@@ -56,11 +56,24 @@ static struct model model_make(int depth)
     MPI_Type_get_extent(of.type, &lb, &extent);
     if (of.bytes * n * length * 2 > MOST_BYTES || extent > 500 || extent < 0)
         n = length = 1;
+    back = below(2) == 0 ? below(9) : 0; /* displacements that begin below 0 */
     for (int i = 0; i < n; i++) {
         lengths[i] = kind == 2 ? length : below(length + 1);
-        disps[i] = i * (length + below(2));
+        disps[i] = i * (length + below(2)) - back;
         bytes[i] = disps[i] * extent + 8 * i;
         types[i] = of.type;
+    }
+    if (back > 4) { /* and descend */
+        int first = disps[0];
+
+        disps[0] = disps[n - 1];
+        disps[n - 1] = first;
+        if (kind != 2 && n > 1) {
+            int one = lengths[0];
+
+            lengths[0] = lengths[n - 1];
+            lengths[n - 1] = one;
+        }
     }
     switch (kind) {
     case 0:
@@ -69,7 +82,7 @@ static struct model model_make(int depth)
             model_add(&m, &of, i * extent);
         break;
     case 1: {
-        int stride = length + below(3);
+        int stride = back > 0 ? -length - below(3) : length + below(3);
 
         MPI_Type_vector(n, length, stride, of.type, &m.type);
         for (int i = 0; i < n; i++)
@@ -96,7 +109,7 @@ static struct model model_make(int depth)
                 model_add(&m, &of, bytes[i] + k * extent);
         break;
     default:
-        MPI_Type_create_resized(of.type, lb, extent + 8 * below(3), &m.type);
+        MPI_Type_create_resized(of.type, lb - 8 * below(2), extent + 8 * below(3), &m.type);
         model_add(&m, &of, 0);
     }
     MPI_Type_free(&of.type);
@@ -108,14 +121,15 @@ static void use(struct model *m)
 {
     static unsigned char from[MEMORY], into[MEMORY], want[MEMORY], packed[3 * MOST_BYTES];
     int count = 1 + below(2), size, position = 0, got, partner = check_size - 1 - check_rank;
-    MPI_Aint lb, extent;
+    MPI_Aint lb, extent, true_extent;
     MPI_Status status;
 
     MPI_Type_commit(&m->type);
     MPI_Type_size(m->type, &size);
     MPI_Type_get_extent(m->type, &lb, &extent);
     CHECK(size == m->bytes);
-    if (extent > 20000)
+    MPI_Type_get_true_extent(m->type, &lb, &true_extent);
+    if (extent > 12000 || lb < -ORIGIN / 2 || lb + true_extent > ORIGIN)
         return;
     for (int i = 0; i < MEMORY; i++) {
         from[i] = (unsigned char)check_random(&state);
@@ -203,6 +217,40 @@ static void known(void)
     MPI_Type_free(&type);
 }
 
+/* Limits that were set hide those of the other parts, and what the alignment would add. */
+static void marked(void)
+{
+    int lengths[2] = {1, 1};
+    MPI_Aint at[2] = {0, 20}, lb, extent;
+    MPI_Datatype types[2], resized, type, twice;
+
+    MPI_Type_create_resized(MPI_INT, -4, 13, &resized);
+    types[0] = resized;
+    types[1] = MPI_CHAR;
+    MPI_Type_create_struct(2, lengths, at, types, &type);
+    MPI_Type_get_extent(type, &lb, &extent);
+    CHECK(lb == -4 && extent == 13);
+    MPI_Type_contiguous(2, type, &twice);
+    MPI_Type_get_extent(twice, &lb, &extent);
+    CHECK(lb == -4 && extent == 26);
+    MPI_Type_free(&twice);
+    MPI_Type_free(&type);
+    types[0] = MPI_DOUBLE; /* as wide as in C */
+    at[1] = 8;
+    MPI_Type_create_struct(2, lengths, at, types, &type);
+    MPI_Type_dup(type, &twice);
+    types[0] = twice; /* of a copy too */
+    MPI_Type_create_struct(1, lengths, at, types, &type);
+    MPI_Type_get_extent(type, &lb, &extent);
+    CHECK(lb == 0 && extent == 16);
+    at[0] = -8;
+    types[0] = MPI_DOUBLE;
+    MPI_Type_create_struct(2, lengths, at, types, &type);
+    MPI_Type_get_extent(type, &lb, &extent);
+    CHECK(lb == -8 && extent == 24);
+    MPI_Type_free(&resized);
+}
+
 int main(int argc, char **argv)
 {
     unsigned seed = argc > 1 ? (unsigned)atoi(argv[1]) : 20261126;
@@ -212,6 +260,7 @@ int main(int argc, char **argv)
         printf("seed %u\n", seed);
     state = seed;
     known();
+    marked();
     for (int i = 0; i < 400; i++) {
         struct model m = model_make(i % 4);
 
