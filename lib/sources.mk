@@ -579,6 +579,8 @@ lib_libcollengine_la_SOURCES = \
 	lib/coll/engine/program.h \
 	lib/coll/engine/ring.c \
 	lib/coll/engine/ring.h \
+	lib/coll/engine/row.c \
+	lib/coll/engine/row.h \
 	lib/coll/engine/run.c \
 	lib/coll/engine/shrink.c \
 	lib/coll/engine/split.c \

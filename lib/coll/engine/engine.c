@@ -4,6 +4,7 @@
 
 #include "coll/engine/edge.h"
 #include "coll/engine/plan.h"
+#include "coll/engine/row.h"
 #include "coll/engine/step.h"
 #include "coll/engine/fail.h"
 #include "coll/engine/operation.h"
@@ -125,23 +126,28 @@ static int engine_pass_others(struct rteam *t, struct rplan *plan, bool *did)
 static int engine_pass(struct rteam *t, struct rplan *plan, bool *did)
 {
     struct operation *o = &plan->op;
-    uint32_t count = o->program->count;
+    uint32_t count = o->program->count, before = o->next;
+    int rc = STEP_DONE;
 
-    for (; o->next < count; o->next++) {
-        int rc;
-
-        if (operation_step_is_done(o, o->next))
+    while (o->next < count) {
+        if (LIKELY(!o->ahead && o->program->steps[o->next].quick)) {
+            rc = row_run(t, plan);
+            if (rc != STEP_DONE)
+                break;
             continue;
-        rc = step_try(t, plan, o->next);
-        if (rc == STEP_WAITS) {
-            rc = t->crowded && o->program->in_order ? 0 : engine_pass_others(t, plan, did);
-            return rc < 0 ? rc : STEP_WAITS;
         }
-        if (rc < 0)
-            return rc;
-        *did = true;
+        if (!operation_step_is_done(o, o->next)) {
+            rc = step_try(t, plan, o->next);
+            if (rc != STEP_DONE)
+                break;
+        }
+        o->next++;
     }
-    return STEP_DONE;
+    *did |= o->next != before;
+    if (rc != STEP_WAITS || (t->crowded && o->program->in_order))
+        return rc;
+    rc = engine_pass_others(t, plan, did);
+    return rc < 0 ? rc : STEP_WAITS;
 }
 
 /* ---- ends ---- */

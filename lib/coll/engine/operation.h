@@ -46,6 +46,12 @@ static inline void team_refresh_floor(struct rteam *t)
 
 /* ---- what is there ---- */
 
+/* The part of the check of a message that its length has. */
+static inline uint32_t operation_salt(size_t bytes)
+{
+    return (uint32_t)(bytes * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+}
+
 /* A word of another member that is not atomic: loaded once, so that what has been checked is what is used. */
 static inline uint64_t operation_load_once(const uint64_t *word)
 {

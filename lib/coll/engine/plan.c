@@ -3,6 +3,7 @@
 #include "coll/engine/plan.h"
 
 #include "coll/engine/edge.h"
+#include "coll/engine/row.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -62,6 +63,8 @@ int plan_compile(struct rplan *plan, const struct graph *g, struct error *err)
     int rc = program_compile(&plan->program, g, &plan->team->shape,
                              (plan->params.flags & RCOLL_VIEWS) != 0, err);
 
+    if (rc == 0)
+        rc = row_bind(plan, &plan->program, err);
     if (rc == 0)
         rc = plan_fit(plan, &plan->program, err);
     if (rc == 0) {

@@ -40,6 +40,10 @@ struct step {
     size_t from_at;
     size_t bytes;
     uint32_t first_before, nbefore; /* the steps that it waits for */
+    /* what row_bind() finds */
+    bool quick;               /* row.h */
+    uint32_t salt, mask;      /* SEND, RECV: of its bytes, in checks; cells of the slot, less one */
+    const struct cell *cells; /* SEND, RECV: of the slot, on the board of the sender */
 };
 
 /*

@@ -10,37 +10,29 @@
 #include <errno.h>
 #include <string.h>
 
-static struct cell *step_cell(struct cell *cells, const struct rteam *t, uint64_t number,
-                              uint32_t slot)
+static const struct cell *step_cell(const struct operation *o, const struct step *s)
 {
-    return &cells[cell_index(t->depth, number, slot)];
-}
-
-static uint32_t step_check(const struct operation *o, size_t bytes)
-{
-    return o->check ^ (uint32_t)(bytes * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+    return &s->cells[o->number & s->mask];
 }
 
 const _Atomic uint64_t operation_in_process = UINT64_MAX;
 
 /* ---- SEND ---- */
 
-/* Whether the cell of operation k and a slot may be written (invariant 2 of cell.h). */
-static inline bool step_may_write(struct rteam *t, uint64_t k, uint32_t slot)
+/* Whether the cell of a SEND may be written (invariant 2 of cell.h). */
+static inline bool step_may_write(struct rteam *t, const struct operation *o, const struct step *s)
 {
-    uint32_t depth = cell_depth(t->depth, slot);
-
-    if (LIKELY(t->floor + depth > k))
+    if (LIKELY(t->floor + s->mask >= o->number))
         return true;
     team_refresh_floor(t);
-    return t->floor + depth > k;
+    return t->floor + s->mask >= o->number;
 }
 
-static void step_publish(const struct rteam *t, const struct operation *o, struct cell *cell,
-                         size_t bytes)
+static inline void step_publish(const struct rteam *t, const struct operation *o,
+                                const struct step *s, struct cell *cell)
 {
     RPIPE_FAILPOINT("rcoll: before a message");
-    cell->check = step_check(o, bytes);
+    cell->check = o->check ^ s->salt;
     /* release: pairs with the acquire of step_recv; the message is visible */
     atomic_store_explicit(&cell->number, o->number, memory_order_release);
     RPIPE_FAILPOINT("rcoll: message stored");
@@ -65,7 +57,7 @@ static __attribute__((noinline)) int step_copy_into_heap(const struct rteam *t, 
             cell->where = CELL_IN_BOARD;
             cell->message.at = (uint64_t)(to - (const char *)t->head);
             atomic_store_explicit(&cell->message.ready, piece, memory_order_release);
-            step_publish(t, o, cell, s->bytes);
+            step_publish(t, o, s, cell);
         } else {
             RPIPE_FAILPOINT("rcoll: chunk copied");
             atomic_store_explicit(&cell->message.ready, at + piece, memory_order_release);
@@ -91,7 +83,19 @@ static __attribute__((noinline)) int step_publish_where(const struct rteam *t,
         cell->message.at = (uint64_t)(uintptr_t)from;
     }
     atomic_store_explicit(&cell->message.ready, s->bytes, memory_order_relaxed);
-    step_publish(t, o, cell, s->bytes);
+    step_publish(t, o, s, cell);
+    return STEP_DONE;
+}
+
+int step_send_cell(struct rteam *t, const struct operation *o, const struct step *s)
+{
+    struct cell *cell = (struct cell *)(uintptr_t)step_cell(o, s);
+
+    if (UNLIKELY(!step_may_write(t, o, s)))
+        return STEP_WAITS;
+    if (s->bytes > 0)
+        memcpy(cell->data, o->base[s->from] + s->from_at, s->bytes);
+    step_publish(t, o, s, cell);
     return STEP_DONE;
 }
 
@@ -99,33 +103,23 @@ static __attribute__((noinline)) int step_publish_where(const struct rteam *t,
 static __attribute__((noinline)) int step_send(struct rteam *t, struct operation *o,
                                                const struct step *s, uint32_t i)
 {
-    struct cell *cell = step_cell(t->cells, t, o->number, s->slot);
-    const char *from = s->bytes > 0 ? o->base[s->from] + s->from_at : NULL;
+    struct cell *cell = (struct cell *)(uintptr_t)step_cell(o, s);
+    const char *from;
 
-    if (UNLIKELY(!step_may_write(t, o->number, s->slot)))
-        return STEP_WAITS;
-    if (LIKELY(s->bytes <= CELL_BYTES)) {
-        if (s->bytes > 0) {
-            if (UNLIKELY(operation_available(o, s->from, s->from_at, s->bytes) < s->bytes))
-                return STEP_WAITS;
-            memcpy(cell->data, from, s->bytes);
-        }
-        step_publish(t, o, cell, s->bytes);
-        return STEP_DONE;
+    if (s->bytes <= CELL_BYTES) {
+        if (s->bytes > 0 && operation_available(o, s->from, s->from_at, s->bytes) < s->bytes)
+            return STEP_WAITS;
+        return step_send_cell(t, o, s);
     }
+    if (UNLIKELY(!step_may_write(t, o, s)))
+        return STEP_WAITS;
+    from = o->base[s->from] + s->from_at;
     if (s->lent || (s->stays && team_is_shared(t, from)))
         return step_publish_where(t, o, s, cell, from);
     return step_copy_into_heap(t, o, s, i, cell);
 }
 
 /* ---- RECV ---- */
-
-static const struct cell *step_cell_of(const struct rteam *t, uint64_t number, const struct step *s)
-{
-    const char *cells = t->board_of[s->peer] + sizeof(struct head);
-
-    return &((const struct cell *)(const void *)cells)[cell_index(t->depth, number, s->slot)];
-}
 
 /* A message is in the heap, aligned, or anywhere in memory of rcoll_alloc. */
 static inline bool step_may_be(const struct rteam *t, uint64_t at, size_t bytes)
@@ -171,12 +165,12 @@ static __attribute__((noinline)) int step_recv_from_heap(struct rteam *t, struct
 static __attribute__((noinline)) int step_recv(struct rteam *t, struct operation *o,
                                                const struct step *s)
 {
-    const struct cell *cell = step_cell_of(t, o->number, s);
+    const struct cell *cell = step_cell(o, s);
 
     /* acquire: pairs with the release of step_publish */
     if (atomic_load_explicit(&cell->number, memory_order_acquire) != o->number)
         return STEP_WAITS;
-    if (UNLIKELY(cell->check != step_check(o, s->bytes)))
+    if (UNLIKELY(cell->check != (o->check ^ s->salt)))
         return team_fail_other(t, o, s->peer);
     if (s->bytes <= CELL_BYTES) {
         o->base[s->into] = (const char *)cell->data;
@@ -322,7 +316,7 @@ bool step_word(const struct rteam *t, const struct rplan *plan, uint32_t i, rboa
 
     switch (s->kind) {
     case STEP_RECV:
-        cell = step_cell_of(t, o->number, s);
+        cell = step_cell(o, s);
         number = atomic_load_explicit(&cell->number, memory_order_relaxed);
         if (number != o->number)
             *word = step_low_half(&cell->number, number);
