@@ -9,7 +9,11 @@
  * notifies first, and the reader fetches then. Origin only: rank 0 transfers again and again, each time until MPI has completed
  * it at the target, which is not notified.
  *
- * With touch the sender of a notified message fills it, and its receiver sums it; with plain neither accesses it.
+ * With touch the sender of a notified message fills it, and its receiver sums it; with plain neither accesses it. Before each way of
+ * notified messages is measured, some are sent whose bytes the receiver checks: a library that puts them elsewhere fails.
+ *
+ * MPICH over UCX transfers while the target makes calls: a target that polls its flag probes for a message between two polls. It puts into
+ * the wrong place of a window of MPI_Win_allocate whose size is no multiple of 64 bytes (4.0.2), so the window has whole pages.
  *
  * usage: mpirun -n 2 mpi_rma BYTES SECONDS touch|plain [WAY...]; a WAY is put or get, then -lock, -pscw, -fence or -flush, and
  * -origin for origin only: put-lock, get-flush-origin. Default: all. Prints one line of JSON: ns of a message for each way.
@@ -22,7 +26,9 @@
 #include <string.h>
 
 #define FLAG_BYTES 64 /* a line: the flag; the payload is behind it */
+#define PAGE_BYTES 4096
 #define FIRST_ITERATIONS 64
+#define CHECKED_MESSAGES 8
 #define GROWTH_MOST 20.0
 
 struct rma {
@@ -74,8 +80,13 @@ static void rma_put_flag(struct rma *r)
 /* The memory model is unified: what has been put becomes visible without a call of the target. */
 static void rma_await_flag(struct rma *r)
 {
-    while (__atomic_load_n((uint64_t *)(void *)r->base, __ATOMIC_ACQUIRE) != r->message)
-        ;
+    while (__atomic_load_n((uint64_t *)(void *)r->base, __ATOMIC_ACQUIRE) != r->message) {
+#ifdef MPICH_VERSION
+        int found;
+
+        MPI_Iprobe(1 - r->rank, 0, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
+#endif
+    }
 }
 
 /* ---- one message from rank `from` to the other, which is notified; both call it ---- */
@@ -247,6 +258,26 @@ static double rma_time(struct rma *r, const struct way *way, int n)
     return MPI_Wtime() - began;
 }
 
+/* The message has arrived whole: each byte is the number of the message, and its place. */
+static void rma_check(struct rma *r, const struct way *way, int from)
+{
+    bool get = way->name[0] == 'g';
+    unsigned char *at = (unsigned char *)(r->rank != from ? get ? r->buf : r->base + FLAG_BYTES
+                                          : get           ? r->base + FLAG_BYTES
+                                                          : r->buf);
+
+    for (int i = 0; r->rank == from && i < r->bytes; i++)
+        at[i] = (unsigned char)(r->message + (uint64_t)i);
+    way->notified(r, from);
+    for (int i = 0; r->rank != from && i < r->bytes; i++) {
+        if (at[i] == (unsigned char)(r->message + (uint64_t)i))
+            continue;
+        fprintf(stderr, "mpi_rma: %s, %d bytes, message %llu: byte %d is %d\n", way->name, r->bytes,
+                (unsigned long long)r->message, i, at[i]);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+}
+
 /* ns of a message, from a run of at least so many seconds; the runs before find out how many messages that are. */
 static double rma_measure(struct rma *r, const struct way *way, double seconds)
 {
@@ -260,6 +291,11 @@ static double rma_measure(struct rma *r, const struct way *way, double seconds)
         MPI_Win_lock_all(MPI_MODE_NOCHECK, r->win);
     else if (strstr(way->name, "fence") != NULL)
         MPI_Win_fence(0, r->win);
+    for (int i = 0; way->notified != NULL && i < CHECKED_MESSAGES; i++) {
+        r->message++;
+        rma_check(r, way, 0);
+        rma_check(r, way, 1);
+    }
     for (;;) {
         took = rma_time(r, way, n);
         MPI_Bcast(&took, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
@@ -316,10 +352,13 @@ int main(int argc, char **argv)
     r.buf = calloc(1, (size_t)r.bytes);
     if (r.buf == NULL)
         MPI_Abort(MPI_COMM_WORLD, 1);
-    MPI_Win_allocate(FLAG_BYTES + r.bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &r.base, &r.win);
+    MPI_Win_allocate((FLAG_BYTES + r.bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES, 1, MPI_INFO_NULL,
+                     MPI_COMM_WORLD, &r.base, &r.win);
     peer_group = rma_group_of_peer(&r);
     MPI_Get_library_version(version, &length);
     version[strcspn(version, ",\n")] = '\0';
+    for (char *at = version; *at != '\0'; at++)
+        *at = *at == '\t' ? ' ' : *at; /* the text goes into JSON */
     if (r.rank == 0)
         printf("{\"library\": \"%s\", \"bytes\": %d", version, r.bytes);
     for (int i = 0; i < WAYS; i++) {
