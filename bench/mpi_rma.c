@@ -12,10 +12,11 @@
  * With touch the sender of a notified message fills it, and its receiver sums it; with plain neither accesses it. Before each way of
  * notified messages is measured, some are sent whose bytes the receiver checks: a library that puts them elsewhere fails.
  *
- * MPICH over UCX transfers while the target makes calls: a target that polls its flag probes for a message between two polls. It puts into
- * the wrong place of a window of MPI_Win_allocate whose size is no multiple of 64 bytes (4.0.2), so the window has whole pages.
+ * MPICH over UCX, and Open MPI over TCP, transfer while the target makes calls: with probe a target that polls its flag looks for a message
+ * between two polls. MPICH 4.0.2 puts into the wrong place of a window of MPI_Win_allocate whose size is no multiple of 64 bytes, so
+ * the window has whole pages.
  *
- * usage: mpirun -n 2 mpi_rma BYTES SECONDS touch|plain [WAY...]; a WAY is put or get, then -lock, -pscw, -fence or -flush, and
+ * usage: mpirun -n 2 mpi_rma BYTES SECONDS touch|plain [probe] [WAY...]; a WAY is put or get, then -lock, -pscw, -fence or -flush, and
  * -origin for origin only: put-lock, get-flush-origin. Default: all. Prints one line of JSON: ns of a message for each way.
  */
 #include <mpi.h>
@@ -36,7 +37,7 @@ struct rma {
     char *base; /* of the window: flag and payload that the peer writes or fetches */
     char *buf;  /* the other end of a transfer */
     uint64_t message, sum;
-    bool touch;
+    bool touch, probe;
     MPI_Win win;
 };
 
@@ -81,11 +82,10 @@ static void rma_put_flag(struct rma *r)
 static void rma_await_flag(struct rma *r)
 {
     while (__atomic_load_n((uint64_t *)(void *)r->base, __ATOMIC_ACQUIRE) != r->message) {
-#ifdef MPICH_VERSION
         int found;
 
-        MPI_Iprobe(1 - r->rank, 0, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
-#endif
+        if (r->probe)
+            MPI_Iprobe(1 - r->rank, 0, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
     }
 }
 
@@ -325,13 +325,13 @@ static void rma_check_arguments(int argc, char **argv, int nranks)
                  (strcmp(argv[3], "touch") == 0 || strcmp(argv[3], "plain") == 0);
 
     for (int i = 4; valid && i < argc; i++) {
-        valid = false;
+        valid = i == 4 && strcmp(argv[i], "probe") == 0;
         for (int k = 0; k < WAYS; k++)
             valid = valid || strcmp(argv[i], ways[k].name) == 0;
     }
     if (valid)
         return;
-    fprintf(stderr, "usage: mpirun -n 2 mpi_rma BYTES SECONDS touch|plain "
+    fprintf(stderr, "usage: mpirun -n 2 mpi_rma BYTES SECONDS touch|plain [probe] "
                     "[{put,get}-{lock,pscw,fence,flush}[-origin]...]\n");
     MPI_Abort(MPI_COMM_WORLD, 2);
 }
@@ -349,6 +349,7 @@ int main(int argc, char **argv)
     rma_check_arguments(argc, argv, nranks);
     r.bytes = atoi(argv[1]);
     r.touch = strcmp(argv[3], "touch") == 0;
+    r.probe = argc > 4 && strcmp(argv[4], "probe") == 0;
     r.buf = calloc(1, (size_t)r.bytes);
     if (r.buf == NULL)
         MPI_Abort(MPI_COMM_WORLD, 1);
@@ -362,7 +363,7 @@ int main(int argc, char **argv)
     if (r.rank == 0)
         printf("{\"library\": \"%s\", \"bytes\": %d", version, r.bytes);
     for (int i = 0; i < WAYS; i++) {
-        if (!rma_chosen(ways[i].name, argv + 4, argc - 4))
+        if (!rma_chosen(ways[i].name, argv + 4 + r.probe, argc - 4 - r.probe))
             continue;
         ns = rma_measure(&r, &ways[i], atof(argv[2]));
         if (r.rank == 0)
