@@ -66,8 +66,8 @@ struct range { /* of addresses */
 
 struct work {
     struct work *next;
-    enum { COPY_IN, COPY_OUT, FILL, CHECK } what;
-    uint64_t at, wrong;
+    enum { COPY_IN, COPY_OUT, COPY, FILL, CHECK } what;
+    uint64_t at, wrong, from;
     void *host; /* COPY_IN: staged, and freed */
     size_t bytes;
     uint32_t key;
@@ -461,15 +461,18 @@ static char *fake_at(uint64_t at, size_t bytes)
 
 static int fake_do(const struct work *w)
 {
-    char *at = fake_at(w->at, w->bytes), *wrong = fake_at(w->wrong, sizeof(uint32_t));
+    char *at = fake_at(w->at, w->bytes), *wrong = fake_at(w->wrong, sizeof(uint32_t)),
+         *from = fake_at(w->from, w->bytes);
     uint32_t word, count;
 
-    if (at == NULL || (w->what == CHECK && wrong == NULL))
+    if (at == NULL || (w->what == CHECK && wrong == NULL) || (w->what == COPY && from == NULL))
         return ILLEGAL_ADDRESS;
     if (w->what == COPY_IN)
         memcpy(at, w->host, w->bytes);
     if (w->what == COPY_OUT)
         memcpy(w->host, at, w->bytes);
+    if (w->what == COPY)
+        memmove(at, from, w->bytes);
     for (uint32_t i = 0; w->what == FILL && i < w->bytes / sizeof(word); i++) {
         word = gpu_word(w->key, i);
         memcpy(at + i * sizeof(word), &word, sizeof(word));
@@ -580,6 +583,14 @@ int NAME(cuMemcpyDtoHAsync_v2, hipMemcpyDtoHAsync)(void *to, uint64_t from, size
     BEGIN(true);
     return fake_end(fake_submit(
         stream, &(struct work){.what = COPY_OUT, .at = from, .host = to, .bytes = bytes}));
+}
+
+int NAME(cuMemcpyDtoDAsync_v2, hipMemcpyDtoDAsync)(uint64_t to, uint64_t from, size_t bytes,
+                                                   void *stream)
+{
+    BEGIN(true);
+    return fake_end(
+        fake_submit(stream, &(struct work){.what = COPY, .at = to, .from = from, .bytes = bytes}));
 }
 
 /* ---- kernels ---- */
