@@ -668,6 +668,8 @@ lib_btl_tcp_la_SOURCES = \
 	lib/btl/tcp/reply.h \
 	lib/btl/tcp/request.c \
 	lib/btl/tcp/request.h \
+	lib/btl/tcp/stream.c \
+	lib/btl/tcp/stream.h \
 	lib/btl/tcp/tcp.h \
 	lib/btl/tcp/transfer.c \
 	lib/btl/tcp/transfer.h

@@ -150,7 +150,7 @@ struct fake_cq {
     _Atomic int inside;     /* `single` and not in a thread domain: that thread */
     pthread_spinlock_t lock;
     bool armed;
-    int users;                     /* queue pairs; those that send and receive count twice */
+    int users;                      /* queue pairs; those that send and receive count twice */
     uint32_t entries, first, count; /* bus */
     struct fake_completion {
         struct ibv_wc wc;
@@ -409,10 +409,10 @@ static void copy_words(char *to, const char *from, size_t bytes)
 
     if ((((uintptr_t)to | (uintptr_t)from) & 7) == 0)
         for (; i + 8 <= bytes; i += 8)
-            __atomic_store_n((uint64_t *)(void *)(to + i),
-                             __atomic_load_n((const uint64_t *)(const void *)(from + i),
-                                             __ATOMIC_ACQUIRE),
-                             __ATOMIC_RELEASE);
+            __atomic_store_n(
+                (uint64_t *)(void *)(to + i),
+                __atomic_load_n((const uint64_t *)(const void *)(from + i), __ATOMIC_ACQUIRE),
+                __ATOMIC_RELEASE);
     memcpy(to + i, from + i, bytes - i);
 }
 
@@ -651,9 +651,8 @@ static int qp_post(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 static int port_query(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,
                       size_t bytes)
 {
-    const struct ibv_port_attr all = {.state = IBV_PORT_ACTIVE,
-                                      .max_msg_sz = 1u << 30,
-                                      .link_layer = IBV_LINK_LAYER_ETHERNET};
+    const struct ibv_port_attr all = {
+        .state = IBV_PORT_ACTIVE, .max_msg_sz = 1u << 30, .link_layer = IBV_LINK_LAYER_ETHERNET};
 
     (void)context;
     memcpy(attr, &all, bytes < sizeof(all) ? bytes : sizeof(all));

@@ -24,7 +24,7 @@
 
 struct cm_id {
     struct rdma_cm_id id;
-    struct link link; /* ids */
+    struct link link;    /* ids */
     struct cm_id *other; /* the identifier at the other end; NULL: none */
     uint16_t port;       /* in network order */
     bool listens, established;

@@ -133,12 +133,8 @@ static struct objects objects_now(void)
 {
     const struct fake_counts *c = &fake_counts;
 
-    return (struct objects){c->domains,
-                            c->thread_domains,
-                            c->parent_domains,
-                            c->queue_pairs,
-                            c->queue_pairs_in_domains,
-                            c->completion_queues,
+    return (struct objects){c->domains,      c->thread_domains,         c->parent_domains,
+                            c->queue_pairs,  c->queue_pairs_in_domains, c->completion_queues,
                             c->single_queues};
 }
 
@@ -148,8 +144,8 @@ static void objects_are(const struct objects *before, const struct objects *more
     const int *had = (const int *)before, *added = (const int *)more, *have = (const int *)&now;
 
     for (size_t i = 0; i < sizeof(now) / sizeof(int); i++)
-        REQUIRE(have[i] == had[i] + added[i], "%s: count %zu is %d, not %d and %d", what, i, have[i],
-                had[i], added[i]);
+        REQUIRE(have[i] == had[i] + added[i], "%s: count %zu is %d, not %d and %d", what, i,
+                have[i], had[i], added[i]);
 }
 
 /* The ends without a stream have a queue pair and a completion queue each. */
@@ -159,12 +155,22 @@ static const struct category {
     const char *words;
     struct objects objects;
 } categories[] = {
-    {"everywhere", BTL_SHARE_EVERYWHERE, BTL_SHARE_2XDYNAMIC,
-     "2xdynamic for everywhere, since librdmacm has one context", {0, 2, 2, 9, 5, 5, 1}},
-    {"2xdynamic", BTL_SHARE_2XDYNAMIC, BTL_SHARE_2XDYNAMIC, "2xdynamic; one", {0, 2, 2, 9, 5, 5, 1}},
+    {"everywhere",
+     BTL_SHARE_EVERYWHERE,
+     BTL_SHARE_2XDYNAMIC,
+     "2xdynamic for everywhere, since librdmacm has one context",
+     {0, 2, 2, 9, 5, 5, 1}},
+    {"2xdynamic",
+     BTL_SHARE_2XDYNAMIC,
+     BTL_SHARE_2XDYNAMIC,
+     "2xdynamic; one",
+     {0, 2, 2, 9, 5, 5, 1}},
     {"dynamic", BTL_SHARE_DYNAMIC, BTL_SHARE_DYNAMIC, "dynamic; one", {0, 1, 1, 8, 4, 5, 1}},
-    {"shared dynamic", BTL_SHARE_SHARED_DYNAMIC, BTL_SHARE_STATIC,
-     "static for shared dynamic, since libibverbs has no thread domains that two", {0, 0, 0, 8, 0, 5, 1}},
+    {"shared dynamic",
+     BTL_SHARE_SHARED_DYNAMIC,
+     BTL_SHARE_STATIC,
+     "static for shared dynamic, since libibverbs has no thread domains that two",
+     {0, 0, 0, 8, 0, 5, 1}},
     {"static", BTL_SHARE_STATIC, BTL_SHARE_STATIC, "static; one", {0, 0, 0, 8, 0, 5, 1}},
     {"threads", BTL_SHARE_THREADS, BTL_SHARE_STATIC, "static for threads", {0, 0, 0, 8, 0, 5, 1}},
 };
@@ -249,8 +255,9 @@ static void test_fewer(void)
     stream_begins_and_ends(BTL_SHARE_DYNAMIC, BTL_SHARE_STATIC,
                            "static for dynamic, since fake0 has no thread domain: Operation not");
     fake_limits.thread_domains = 1;
-    stream_begins_and_ends(BTL_SHARE_2XDYNAMIC, BTL_SHARE_DYNAMIC,
-                           "dynamic for 2xdynamic, since fake0 has no second thread domain: Cannot");
+    stream_begins_and_ends(
+        BTL_SHARE_2XDYNAMIC, BTL_SHARE_DYNAMIC,
+        "dynamic for 2xdynamic, since fake0 has no second thread domain: Cannot");
     fake_limits = all;
     fake_limits.queue_pairs_per_domain = 0;
     stream_begins_and_ends(BTL_SHARE_2XDYNAMIC, BTL_SHARE_DYNAMIC, "no second thread domain");

@@ -13,6 +13,7 @@
 #include "btl/tcp/listener.h"
 #include "btl/tcp/progress.h"
 #include "btl/tcp/region.h"
+#include "btl/tcp/stream.h"
 
 #include "util/cpu.h"
 #include "util/failpoint.h"
@@ -102,6 +103,8 @@ static void tcp_init(struct btl *btl, const struct btl_host *host)
     list_init(&btl->all);
     list_init(&btl->rising);
     list_init(&btl->arrivals);
+    list_init(&btl->streams);
+    btl->alarm = -1;
     gather_init(btl);
     hash_init(&btl->connections);
     hash_init(&btl->arrival_of);
@@ -112,6 +115,7 @@ static void tcp_fini(struct btl *btl)
     fork_fds_close(btl->epoll);
     slab_pool_destroy(btl->slabs);
     regions_destroy(btl->regions);
+    streams_close(btl);
     hash_free(&btl->connections);
     hash_free(&btl->arrival_of);
     pthread_mutex_destroy(&btl->lock);
@@ -131,11 +135,14 @@ static int tcp_backend_open(const struct btl_host *host, struct btl **out, struc
     if (rc == 0)
         fork_fds_add(btl->epoll);
     if (rc == 0)
+        rc = streams_open(btl);
+    if (rc == 0)
         rc = regions_create(&btl->regions);
     if (rc == 0)
         rc = slab_pool_create(&region_source, btl, &btl->slabs);
     if (rc != 0) {
-        error_note(err, "memory, or epoll_create1(2): %s%s", strerror(-rc), limit_of(-rc));
+        error_note(err, "memory, epoll_create1(2) or eventfd(2): %s%s", strerror(-rc),
+                   limit_of(-rc));
         goto no_pool;
     }
     rc = listener_open(btl, err);
@@ -189,6 +196,7 @@ static int tcp_reach(struct btl *btl, int peer, struct error *err)
 static void tcp_peer_gone(struct btl *btl, int peer)
 {
     struct link *at, *after;
+    bool as_owner;
 
     if (btl->forked)
         return;
@@ -199,9 +207,9 @@ static void tcp_peer_gone(struct btl *btl, int peer)
 
         if (c->peer != peer)
             continue;
-        pthread_mutex_lock(&c->lock);
+        as_owner = tcp_enter(c, BIASED_NEVER);
         (void)tcp_fail(c, -ECONNRESET, "this rank is gone");
-        pthread_mutex_unlock(&c->lock);
+        tcp_leave(c, as_owner);
     }
     pthread_mutex_unlock(&btl->lock);
 }
@@ -238,6 +246,9 @@ __attribute__((visibility("default"))) const struct btl_ops btl_tcp_ops = {
     .connection_describe = tcp_connection_describe,
     .connection_counts = tcp_connection_counts,
     .connection_atomics = tcp_connection_atomics,
+    .stream_open = tcp_stream_open,
+    .stream_close = tcp_stream_close,
+    .connection_join = tcp_connection_join,
     .write = tcp_connection_write,
     .get = tcp_connection_get,
     .atomic = tcp_connection_atomic,

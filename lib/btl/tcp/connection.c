@@ -12,6 +12,7 @@
 #include "btl/tcp/gather.h"
 #include "btl/tcp/greeting.h"
 #include "btl/tcp/progress.h"
+#include "btl/tcp/stream.h"
 #include "btl/tcp/transfer.h"
 
 #include "util/clock.h"
@@ -178,6 +179,7 @@ int tcp_connection_connect(struct btl_connection *c, const struct btl_address *a
 {
     struct btl *btl = c->btl;
     struct tcp_name name;
+    bool as_owner;
     int rc = tcp_check_fork(btl, err);
 
     if (rc != 0)
@@ -185,7 +187,7 @@ int tcp_connection_connect(struct btl_connection *c, const struct btl_address *a
     if (!tcp_connection_check(address, &name, err))
         return -EPROTO;
     pthread_mutex_lock(&btl->lock);
-    pthread_mutex_lock(&c->lock);
+    as_owner = tcp_enter(c, BIASED_NEVER);
     rc = tcp_error_of(c);
     if (rc != 0)
         error_note(err, "%s", c->failure);
@@ -196,7 +198,7 @@ int tcp_connection_connect(struct btl_connection *c, const struct btl_address *a
         list_append(&btl->rising, &c->rising);
         progress_need_timer(btl);
     }
-    pthread_mutex_unlock(&c->lock);
+    tcp_leave(c, as_owner);
     pthread_mutex_unlock(&btl->lock);
     RPIPE_FAILPOINT("tcp: address of the other end received");
     return rc;
@@ -217,6 +219,8 @@ int tcp_connection_state(struct btl_connection *c, struct error *err)
 void tcp_connection_close(struct btl_connection *c)
 {
     struct btl *btl = c->btl;
+    struct btl_stream *stream = c->stream;
+    bool as_owner;
 
     if (btl->forked)
         return;
@@ -226,11 +230,14 @@ void tcp_connection_close(struct btl_connection *c)
     list_remove(&c->link);
     list_remove(&c->rising);
     pthread_mutex_unlock(&btl->lock);
-    pthread_mutex_lock(&c->lock); /* a thread that has found it before may still drive it */
+    as_owner =
+        tcp_enter(c, BIASED_NEVER); /* a thread that has found it before may still drive it */
     gather_forget(c);
     tcp_disconnect(c);
-    pthread_mutex_unlock(&c->lock);
+    tcp_leave(c, as_owner);
     tcp_connection_free(c);
+    if (stream != NULL)
+        stream_put(stream);
 }
 
 /* ---- properties: also in the child of a fork, where a thread that is gone may have the lock ---- */
@@ -238,26 +245,29 @@ void tcp_connection_close(struct btl_connection *c)
 void tcp_connection_describe(struct btl_connection *c, char *text, size_t text_bytes)
 {
     char here[TCP_ADDRESS_TEXT], there[TCP_ADDRESS_TEXT] = "an address not received yet";
+    bool as_owner = false;
 
     greeting_print(&c->btl->name, here, sizeof(here));
     if (!c->btl->forked)
-        pthread_mutex_lock(&c->lock);
+        as_owner = tcp_enter(c, BIASED_NEVER);
     if (c->named)
         greeting_print(&c->name, there, sizeof(there));
     if (!c->btl->forked)
-        pthread_mutex_unlock(&c->lock);
+        tcp_leave(c, as_owner);
     snprintf(text, text_bytes, "tcp %s to %s", here, there);
 }
 
 void tcp_connection_counts(struct btl_connection *c, struct btl_counts *counts)
 {
+    bool as_owner;
+
     if (c->btl->forked) {
         *counts = (struct btl_counts){0};
         return;
     }
-    pthread_mutex_lock(&c->lock);
+    as_owner = tcp_enter(c, BIASED_NEVER);
     *counts = c->counts;
-    pthread_mutex_unlock(&c->lock);
+    tcp_leave(c, as_owner);
 }
 
 uint32_t tcp_connection_atomics(struct btl_connection *c)
@@ -267,55 +277,70 @@ uint32_t tcp_connection_atomics(struct btl_connection *c)
            1u << BTL_ATOMIC_AND | 1u << BTL_ATOMIC_OR | 1u << BTL_ATOMIC_XOR;
 }
 
-/* ---- transfers: the lock around those of transfer.c ---- */
+/* ---- transfers: those of transfer.c, inside the connection ---- */
 
-static int tcp_connection_unlock(struct btl_connection *c, int rc)
+static bool tcp_connection_enter(struct btl_connection *c)
 {
-    pthread_mutex_unlock(&c->lock);
+    return tcp_enter(c, tcp_claim(c->btl, BIASED_AT_ONCE));
+}
+
+static int tcp_connection_leave(struct btl_connection *c, bool as_owner, int rc)
+{
+    tcp_leave(c, as_owner);
     return rc;
 }
 
 int tcp_connection_write(struct btl_connection *c, const struct btl_transfer *payload,
                          const struct btl_transfer *slot)
 {
+    bool as_owner;
+
     if (c->btl->forked)
         return -ENOTCONN;
-    pthread_mutex_lock(&c->lock);
-    return tcp_connection_unlock(c, transfer_write(c, payload, slot));
+    as_owner = tcp_connection_enter(c);
+    return tcp_connection_leave(c, as_owner, transfer_write(c, payload, slot));
 }
 
 int tcp_connection_hold(struct btl_connection *c, uint32_t most)
 {
+    bool as_owner;
+
     if (c->btl->forked)
         return -ENOTCONN;
-    pthread_mutex_lock(&c->lock);
-    return tcp_connection_unlock(c, transfer_hold(c, most));
+    as_owner = tcp_connection_enter(c);
+    return tcp_connection_leave(c, as_owner, transfer_hold(c, most));
 }
 
 int tcp_connection_get(struct btl_connection *c, const struct btl_transfer *t,
                        struct btl_done *done)
 {
+    bool as_owner;
+
     if (c->btl->forked)
         return -ENOTCONN;
-    pthread_mutex_lock(&c->lock);
-    return tcp_connection_unlock(c, transfer_get(c, t, done));
+    as_owner = tcp_connection_enter(c);
+    return tcp_connection_leave(c, as_owner, transfer_get(c, t, done));
 }
 
 int tcp_connection_atomic(struct btl_connection *c, int op, const struct btl_transfer *at,
                           uint64_t operand, uint64_t compare, struct btl_done *done)
 {
+    bool as_owner;
+
     if (c->btl->forked)
         return -ENOTCONN;
-    pthread_mutex_lock(&c->lock);
-    return tcp_connection_unlock(c, transfer_atomic(c, op, at, operand, compare, done));
+    as_owner = tcp_connection_enter(c);
+    return tcp_connection_leave(c, as_owner, transfer_atomic(c, op, at, operand, compare, done));
 }
 
 int tcp_connection_flush(struct btl_connection *c)
 {
+    bool as_owner;
+
     if (c->btl->forked)
         return -ENOTCONN;
-    pthread_mutex_lock(&c->lock);
-    return tcp_connection_unlock(c, transfer_flush(c));
+    as_owner = tcp_connection_enter(c);
+    return tcp_connection_leave(c, as_owner, transfer_flush(c));
 }
 
 int tcp_connection_progress(struct btl_connection *c)

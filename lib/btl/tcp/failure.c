@@ -6,6 +6,7 @@
 
 #include "btl/tcp/held.h"
 #include "btl/tcp/request.h"
+#include "btl/tcp/stream.h"
 
 #include "util/fork_fds.h"
 
@@ -19,7 +20,7 @@ void tcp_disconnect(struct btl_connection *c)
         return;
     (void)held_take(c); /* a socket that is closed with bytes resets what is still to be sent */
     /* explicitly: a child of a fork may still have the socket, and epoll would report it */
-    (void)epoll_ctl(c->btl->epoll, EPOLL_CTL_DEL, c->fd, NULL);
+    (void)epoll_ctl(tcp_epoll_of(c), EPOLL_CTL_DEL, c->fd, NULL);
     fork_fds_close(c->fd);
     c->fd = -1;
     c->queue.first = c->queue.end = c->queue.first_extent = c->queue.end_extent = 0;

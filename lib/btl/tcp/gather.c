@@ -5,11 +5,12 @@
  * Invariants: a connection whose queue has something that no socket is waited for holds it for its user (btl_ops.hold), or is in
  * btl.gathered, and `c->gathered` is set; both change under btl.gather_lock and the lock of the
  * connection, so that a thread that has either finds the same. While btl.gathered is not empty the
- * timer runs (btl.gather_timer).
+ * timer runs (btl.gather_timer). A connection in a stream is in the list of the stream instead (stream.c).
  */
 #include "btl/tcp/gather.h"
 
 #include "btl/tcp/queue.h"
+#include "btl/tcp/stream.h"
 
 #include "util/clock.h"
 
@@ -38,6 +39,8 @@ static bool gather_add(struct btl_connection *c)
 {
     struct btl *btl = c->btl;
 
+    if (c->stream != NULL)
+        stream_gather(c);
     if (c->gathered)
         return true;
     pthread_mutex_lock(&btl->gather_lock);
@@ -84,6 +87,8 @@ void gather_forget(struct btl_connection *c)
 {
     struct btl *btl = c->btl;
 
+    if (c->stream != NULL)
+        stream_gather_forget(c);
     if (!c->gathered)
         return;
     pthread_mutex_lock(&btl->gather_lock);

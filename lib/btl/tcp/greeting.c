@@ -7,6 +7,7 @@
 #include "btl/tcp/failure.h"
 #include "btl/tcp/held.h"
 #include "btl/tcp/queue.h"
+#include "btl/tcp/stream.h"
 
 #include "util/clock.h"
 #include "util/failpoint.h"
@@ -96,13 +97,13 @@ static void greeting_up(struct btl_connection *c)
 {
     held_begin(c);
     c->stage = TCP_UP;
-    /* relaxed: a thread that transfers takes the lock */
+    /* relaxed: a thread that transfers is inside the connection */
     atomic_store_explicit(&c->up, true, memory_order_relaxed);
 }
 
 int greeting_dial(struct btl_connection *c, struct error *err)
 {
-    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT, .data.u64 = c->id};
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT, .data.u64 = tcp_event_of(c)};
     char text[TCP_ADDRESS_TEXT];
     union tcp_address to;
     bool connected;
@@ -119,7 +120,7 @@ int greeting_dial(struct btl_connection *c, struct error *err)
     rc = connect(fd, &to.any, bytes);
     connected = rc == 0;
     rc = connected || errno == EINPROGRESS ? 0 : -errno;
-    if (rc == 0 && epoll_ctl(c->btl->epoll, EPOLL_CTL_ADD, fd, &event) != 0)
+    if (rc == 0 && epoll_ctl(tcp_epoll_of(c), EPOLL_CTL_ADD, fd, &event) != 0)
         rc = -errno;
     if (rc != 0) {
         fork_fds_close(fd);

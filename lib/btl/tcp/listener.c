@@ -8,6 +8,7 @@
 #include "btl/tcp/listener.h"
 
 #include "btl/tcp/greeting.h"
+#include "btl/tcp/stream.h"
 
 #include "util/clock.h"
 #include "util/failpoint.h"
@@ -195,25 +196,37 @@ void listener_close(struct btl *btl)
 
 /* ---- the greeting of an arrival ---- */
 
-/* The connection that the arrival may have, locked; NULL: none. */
-static struct btl_connection *listener_match(struct btl *btl, const struct tcp_greeting *greeting)
+/* The connection that the arrival may have, this thread inside; NULL: none. */
+static struct btl_connection *listener_match(struct btl *btl, const struct tcp_greeting *greeting,
+                                             bool *as_owner)
 {
     struct btl_connection *c = hash_get(&btl->connections, greeting->id);
 
     if (greeting->magic != TCP_MAGIC || c == NULL || c->role != BTL_ACCEPTS)
         return NULL;
-    pthread_mutex_lock(&c->lock);
+    *as_owner = tcp_enter(c, BIASED_NEVER);
     if (c->stage == TCP_OPEN && tcp_error_of(c) == 0 &&
         greeting_same_cookie(greeting->cookie, c->cookie))
         return c;
-    pthread_mutex_unlock(&c->lock);
+    tcp_leave(c, *as_owner);
     return NULL;
+}
+
+/* Puts the socket of an arrival into the set of its connection. 0 or -1. */
+static int listener_hand_over(const struct btl *btl, const struct btl_connection *c, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = tcp_event_of(c)};
+
+    if (c->stream == NULL)
+        return epoll_ctl(btl->epoll, EPOLL_CTL_MOD, fd, &event);
+    (void)epoll_ctl(btl->epoll, EPOLL_CTL_DEL, fd, NULL);
+    return epoll_ctl(c->stream->epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
 static void listener_greeted(struct btl *btl, struct tcp_arrival *g)
 {
-    struct btl_connection *c = listener_match(btl, &g->greeting);
-    struct epoll_event event = {.events = EPOLLIN};
+    bool as_owner;
+    struct btl_connection *c = listener_match(btl, &g->greeting, &as_owner);
 
     if (c == NULL) {
         log_debug("tcp: a connection without a valid greeting is closed");
@@ -221,8 +234,7 @@ static void listener_greeted(struct btl *btl, struct tcp_arrival *g)
         listener_show_out(btl, g);
         return;
     }
-    event.data.u64 = c->id;
-    if (epoll_ctl(btl->epoll, EPOLL_CTL_MOD, g->fd, &event) == 0) {
+    if (listener_hand_over(btl, c, g->fd) == 0) {
         const int fd = g->fd;
 
         listener_forget(btl, g);
@@ -230,7 +242,7 @@ static void listener_greeted(struct btl *btl, struct tcp_arrival *g)
     } else {
         listener_show_out(btl, g);
     }
-    pthread_mutex_unlock(&c->lock);
+    tcp_leave(c, as_owner);
     RPIPE_FAILPOINT("tcp: greeting received");
 }
 

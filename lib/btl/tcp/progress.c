@@ -10,6 +10,9 @@
  * that is woken by each packet takes time from one that polls; it then polls again a millisecond
  * later.
  *
+ * The thread of a stream drives its connections alone, and asks epoll for those (progress_in_stream). Others drive a stream whose thread
+ * has not called for a millisecond: the service thread, and threads of the user that drive all.
+ *
  * A connection is found by its number under btl.lock and locked before that is released:
  * connection_close removes the number first, so no connection is freed while a thread is in it.
  */
@@ -21,6 +24,7 @@
 #include "btl/tcp/held.h"
 #include "btl/tcp/listener.h"
 #include "btl/tcp/receive.h"
+#include "btl/tcp/stream.h"
 
 #include "util/clock.h"
 #include "util/failpoint.h"
@@ -54,28 +58,76 @@ static bool progress_drive(struct btl_connection *c, uint32_t events)
     return receive_drive(c) && c->held.shorts > 0;
 }
 
-static void progress_event(struct btl *btl, const struct epoll_event *event, bool by_service)
+/* Inside the connection. The service thread leaves nothing in the socket that epoll would report again. */
+static void progress_reported(struct btl_connection *c, uint32_t events, bool by_service)
 {
-    struct btl_connection *c;
-    struct tcp_arrival *arrival;
+    (void)progress_drive(c, events);
+    if (by_service && c->fd >= 0 && held_take(c) != 0)
+        (void)tcp_fail(c, -EIO, "the socket has lost what it had");
+}
 
+/* Inside the stream: handles what epoll reports of its connections. */
+static void progress_stream(struct btl_stream *s, bool by_service)
+{
+    struct epoll_event event[EVENTS];
+    int n = epoll_wait(s->epoll, event, EVENTS, 0);
+
+    for (int i = 0; i < n; i++)
+        progress_reported(event[i].data.ptr, event[i].events, by_service);
+}
+
+/* btl.lock held: a connection, which is found by its number and entered before the lock is released. False: another thread is inside. */
+static bool progress_enter(struct btl *btl, struct btl_connection *c, bool *as_owner)
+{
+    if (!tcp_try_enter(c, as_owner))
+        return false;
+    pthread_mutex_unlock(&btl->lock);
+    return true;
+}
+
+/* btl.lock held, which is released. False: its thread, which is another one, drives it. */
+static bool progress_stream_reported(struct btl *btl, struct btl_stream *s, bool by_service)
+{
+    bool as_owner, enters = (biased_is_owner(&s->lock) || !stream_is_driven(s, clock_now())) &&
+                            biased_try(&s->lock, &as_owner);
+
+    pthread_mutex_unlock(&btl->lock);
+    if (!enters)
+        return false;
+    progress_stream(s, by_service);
+    biased_leave(&s->lock, as_owner);
+    return true;
+}
+
+/* False: it is left to another thread. */
+static bool progress_event(struct btl *btl, const struct epoll_event *event, bool by_service)
+{
+    const uint64_t id = event->data.u64;
+    struct tcp_arrival *arrival;
+    struct btl_connection *c;
+    struct btl_stream *s;
+    bool as_owner;
+
+    if (id == TCP_ALARM_ID)
+        return false; /* of the service thread (streams_awake) */
     pthread_mutex_lock(&btl->lock);
-    c = hash_get(&btl->connections, event->data.u64);
-    if (c != NULL && pthread_mutex_trylock(&c->lock) == 0) {
-        pthread_mutex_unlock(&btl->lock);
-        (void)progress_drive(c, event->events);
-        if (by_service && c->fd >= 0 && held_take(c) != 0)
-            (void)tcp_fail(c, -EIO, "the socket has lost what it had");
-        pthread_mutex_unlock(&c->lock);
-        return;
+    c = hash_get(&btl->connections, id);
+    if (c != NULL && progress_enter(btl, c, &as_owner)) {
+        progress_reported(c, event->events, by_service);
+        tcp_leave(c, as_owner);
+        return true;
     }
-    if (c == NULL && event->data.u64 == 0) {
+    s = c == NULL ? stream_find(btl, id) : NULL;
+    if (s != NULL)
+        return progress_stream_reported(btl, s, by_service);
+    if (c == NULL && id == 0) {
         listener_accept(btl);
         progress_need_timer(btl);
-    } else if (c == NULL && (arrival = hash_get(&btl->arrival_of, event->data.u64)) != NULL) {
+    } else if (c == NULL && (arrival = hash_get(&btl->arrival_of, id)) != NULL) {
         listener_arrival_ready(btl, arrival);
     }
     pthread_mutex_unlock(&btl->lock);
+    return true;
 }
 
 /*
@@ -86,31 +138,31 @@ static bool progress_pass(struct btl *btl, bool by_service)
 {
     struct epoll_event event[EVENTS];
     int n = epoll_wait(btl->epoll, event, EVENTS, 0);
+    bool handled = false;
 
     for (int i = 0; i < n; i++)
-        progress_event(btl, &event[i], by_service);
-    return n > 0;
+        handled = progress_event(btl, &event[i], by_service) || handled;
+    return handled;
 }
 
 /* ---- by users ---- */
 
-/* For how long epoll is not asked. `has_read`: this call has read a short message, for which the user waits. */
-static int64_t progress_others_ns(const struct btl *btl, int64_t now, bool has_read)
+/* For how long epoll is not asked. `has_read`: this call has read a short message, for which the user waits; `read_at`: the last that has. */
+static int64_t progress_others_ns(int64_t read_at, int64_t now, bool has_read)
 {
-    /* relaxed: a hint */
-    const int64_t read = atomic_load_explicit(&btl->read_at, memory_order_relaxed);
-
     if (has_read)
         return OTHERS_LATE_NS;
-    return now - read < OTHERS_NS ? OTHERS_BUSY_NS : OTHERS_NS;
+    return now - read_at < OTHERS_NS ? OTHERS_BUSY_NS : OTHERS_NS;
 }
 
 /* Asks epoll, if no thread has done so for a while, or `now` is 0. */
 static void progress_others(struct btl *btl, int64_t now, bool has_read)
 {
-    const int64_t last = atomic_load_explicit(&btl->passed_at, memory_order_relaxed);
+    /* relaxed: hints */
+    const int64_t last = atomic_load_explicit(&btl->passed_at, memory_order_relaxed),
+                  read_at = atomic_load_explicit(&btl->read_at, memory_order_relaxed);
 
-    if (now != 0 && now - last < progress_others_ns(btl, now, has_read))
+    if (now != 0 && now - last < progress_others_ns(read_at, now, has_read))
         return;
     if (now != 0) /* relaxed: two threads may both ask */
         atomic_store_explicit(&btl->passed_at, now, memory_order_relaxed);
@@ -152,6 +204,37 @@ static bool progress_is_early(struct btl_connection *c)
     return early;
 }
 
+/* Inside the stream of a connection that is up: the same as progress_one, of the stream alone. */
+static void progress_in_stream(struct btl_connection *c)
+{
+    struct btl_stream *s = c->stream;
+    bool read;
+    int64_t now;
+
+    if (progress_is_early(c))
+        return;
+    read = progress_drive(c, 0);
+    now = clock_now();
+    /* relaxed: a hint for others */
+    atomic_store_explicit(&s->driven_at, now, memory_order_relaxed);
+    stream_gather_send(s);
+    if (read)
+        s->read_at = now;
+    if (now - s->passed_at < progress_others_ns(s->read_at, now, read))
+        return;
+    s->passed_at = now;
+    progress_stream(s, false);
+}
+
+/* In a stream, not up yet: its socket may be among those of the stream. */
+static void progress_rising(struct btl_connection *c)
+{
+    const bool as_owner = tcp_enter(c, BIASED_NEVER);
+
+    progress_stream(c->stream, false);
+    tcp_leave(c, as_owner);
+}
+
 void progress_one(struct btl_connection *c)
 {
     const bool up = atomic_load_explicit(&c->up, memory_order_relaxed);
@@ -159,7 +242,16 @@ void progress_one(struct btl_connection *c)
     bool read = false;
     int64_t now;
 
-    if (up && pthread_mutex_trylock(&c->lock) == 0) { /* else another thread drives it */
+    if (up && c->stream != NULL) {
+        const bool as_owner = tcp_enter(c, tcp_claim(btl, BIASED_LOOKING));
+
+        progress_in_stream(c);
+        tcp_leave(c, as_owner);
+        return;
+    }
+    if (c->stream != NULL)
+        progress_rising(c);
+    else if (up && pthread_mutex_trylock(&c->lock) == 0) { /* else another thread drives it */
         const bool early = progress_is_early(c);
 
         if (!early)
@@ -179,16 +271,20 @@ void progress_one(struct btl_connection *c)
 static void progress_by_service(void *arg)
 {
     struct btl *btl = arg;
+    const int64_t now = clock_now();
+    bool driven = now - atomic_load_explicit(&btl->driven_at, memory_order_relaxed) < QUIET_NS;
     int round;
 
-    if (clock_now() - atomic_load_explicit(&btl->driven_at, memory_order_relaxed) < QUIET_NS) {
-        (void)btl->host.watch(-1, QUIET_US, progress_by_service, btl);
-        return;
-    }
-    for (round = 0; round < ROUNDS && progress_pass(btl, true); round++)
+    atomic_store_explicit(&btl->service_thread, biased_self(), memory_order_relaxed);
+    streams_awake(btl);
+    for (round = 0; !driven && round < ROUNDS && progress_pass(btl, true); round++)
         ;
     RPIPE_FAILPOINT("tcp: driven by the service thread");
-    (void)btl->host.watch(btl->epoll, 0, progress_by_service, btl);
+    driven = streams_tend(btl, now) || driven;
+    if (driven || !streams_may_sleep(btl))
+        (void)btl->host.watch(-1, QUIET_US, progress_by_service, btl);
+    else
+        (void)btl->host.watch(btl->epoll, 0, progress_by_service, btl);
 }
 
 /* ---- deadlines ---- */
@@ -197,18 +293,19 @@ static void progress_by_service(void *arg)
 static bool progress_expire(struct btl *btl, int64_t now)
 {
     struct link *at, *after;
+    bool as_owner;
 
     list_for_each (at, after, &btl->rising) {
         struct btl_connection *c = container_of(at, struct btl_connection, rising);
 
-        pthread_mutex_lock(&c->lock);
+        as_owner = tcp_enter(c, BIASED_NEVER);
         greeting_dial_again(c, now);
         if (c->stage != TCP_UP && c->deadline <= now)
             (void)tcp_fail(c, -ETIMEDOUT,
                            "the connection did not come up before its deadline (RPIPE_TIMEOUT_MS)");
         if (c->stage == TCP_UP || tcp_error_of(c) != 0)
             list_remove(at);
-        pthread_mutex_unlock(&c->lock);
+        tcp_leave(c, as_owner);
     }
     return !list_empty(&btl->rising);
 }

@@ -10,6 +10,7 @@
 
 #include "btl/tcp/failure.h"
 #include "btl/tcp/region.h"
+#include "btl/tcp/stream.h"
 
 #include <errno.h>
 #include <string.h>
@@ -103,8 +104,7 @@ static int queue_batch_extent(struct btl_connection *c, struct tcp_batch *b,
     if (x->local == NULL) {
         if (b->entered != NULL)
             return 1;
-        local.base = region_enter(c->btl->regions, x->region, c->peer, REGION_READ, x->offset,
-                                  x->bytes, &b->entered);
+        local.base = region_enter(c, x->region, REGION_READ, x->offset, x->bytes, &b->entered);
         if (local.base == NULL)
             return -EPROTO;
     }
@@ -180,8 +180,7 @@ static bool queue_send_batch(struct btl_connection *c, uint64_t *sent)
                           : sendmsg(c->fd, &message, FLAGS);
         error = n < 0 ? errno : 0;
     }
-    if (b.entered != NULL)
-        region_leave(b.entered);
+    region_leave(b.entered);
     if (error == EPROTO)
         (void)tcp_fail(c, -EIO, "memory that rank %d reads was freed before it had arrived",
                        c->peer);
@@ -202,12 +201,12 @@ static bool queue_send_batch(struct btl_connection *c, uint64_t *sent)
 static void queue_watch(struct btl_connection *c)
 {
     struct epoll_event event = {.events = EPOLLIN | (c->queue.blocked ? EPOLLOUT : 0u),
-                                .data.u64 = c->id};
+                                .data.u64 = tcp_event_of(c)};
 
     if (event.events == c->events)
         return;
     c->events = event.events;
-    if (epoll_ctl(c->btl->epoll, EPOLL_CTL_MOD, c->fd, &event) != 0)
+    if (epoll_ctl(tcp_epoll_of(c), EPOLL_CTL_MOD, c->fd, &event) != 0)
         (void)tcp_fail(c, -errno, "epoll_ctl(2): %s", strerror(errno));
 }
 

@@ -45,8 +45,7 @@ static void receive_refuse_region(struct btl_connection *c, const struct tcp_hea
 static void receive_slot(struct btl_connection *c, const struct tcp_head *h, const uint8_t *slot)
 {
     struct tcp_region *entered;
-    char *to = region_enter(c->btl->regions, h->region, c->peer, REGION_WRITE, h->offset,
-                            TCP_SLOT_BYTES, &entered);
+    char *to = region_enter(c, h->region, REGION_WRITE, h->offset, TCP_SLOT_BYTES, &entered);
     const bool aligned = ((uintptr_t)to & 7) == 0;
 
     if (to == NULL) {
@@ -103,8 +102,7 @@ static void receive_atomic(struct btl_connection *c, const struct tcp_head *h,
 {
     struct tcp_reply r = {.code = TCP_VALUE};
     struct tcp_region *entered;
-    char *at = region_enter(c->btl->regions, h->region, c->peer, REGION_ATOMIC, h->offset,
-                            sizeof(uint64_t), &entered);
+    char *at = region_enter(c, h->region, REGION_ATOMIC, h->offset, sizeof(uint64_t), &entered);
     bool executed;
 
     if (at == NULL) {
@@ -126,8 +124,8 @@ static void receive_get(struct btl_connection *c, const struct tcp_head *h)
     const struct tcp_reply r = {TCP_DATA, h->region, h->offset, tcp_head_length(h)};
     struct tcp_region *entered;
 
-    if (r.bytes == 0 || region_enter(c->btl->regions, r.region, c->peer, REGION_READ, r.offset,
-                                     r.bytes, &entered) == NULL) {
+    if (r.bytes == 0 ||
+        region_enter(c, r.region, REGION_READ, r.offset, r.bytes, &entered) == NULL) {
         receive_refuse_region(c, h);
         return;
     }
@@ -235,8 +233,7 @@ static char *receive_body_enter(struct btl_connection *c, struct tcp_region **en
 
     *entered = NULL;
     if (to == NULL) {
-        to = region_enter(c->btl->regions, b->region, c->peer, REGION_WRITE, b->offset, b->rest,
-                          entered);
+        to = region_enter(c, b->region, REGION_WRITE, b->offset, b->rest, entered);
         if (to == NULL) {
             const struct tcp_head h = tcp_head_of(TCP_PUT, b->rest, b->region, b->offset);
 
@@ -269,8 +266,7 @@ static size_t receive_body(struct btl_connection *c, const uint8_t *at, size_t n
     if (to == NULL)
         return n;
     copy_place(to, at, bytes);
-    if (entered != NULL)
-        region_leave(entered);
+    region_leave(entered);
     receive_body_advance(c, bytes);
     return bytes;
 }
@@ -335,8 +331,7 @@ static ssize_t receive_read(struct btl_connection *c, uint8_t *buffer, size_t *d
     message.msg_iovlen = c->body.rest == *direct ? 2 : 1;
     n = recvmsg(c->fd, &message, MSG_DONTWAIT);
     n = n < 0 ? -errno : n;
-    if (entered != NULL)
-        region_leave(entered);
+    region_leave(entered);
     if (n >= 0 && (size_t)n < *direct)
         *direct = (size_t)n;
     return n;

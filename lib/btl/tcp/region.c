@@ -5,11 +5,15 @@
  * The entries are in chunks that never move and are freed with the backend only, so an entry is
  * found without a lock. Chunk i has FIRST << i entries.
  *
- * Invariants: base, bytes, peer, access and shared of an entry change under its lock; `alive` is
- * false while the entry is free. An entry is in the list of free ones, under the lock of the table,
- * or alive. Its generation grows when it dies.
+ * Invariants: base, bytes, peer, access and shared of an entry change under its lock, and all but
+ * `shared` only while it is free. An entry is in the list of free ones, under the lock of the table,
+ * or alive. `alive` is its generation, or 0; the generation grows when it dies. A thread in a stream
+ * that has found it alive uses base, bytes, peer and access until it leaves the stream: they are cleared,
+ * and the memory is unmapped, after all streams have been left.
  */
 #include "btl/tcp/region.h"
+
+#include "btl/tcp/stream.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +24,7 @@
 
 struct tcp_region {
     pthread_mutex_t lock;
-    bool alive;
+    _Atomic uint32_t alive; /* `generation`; 0: free */
     uint32_t index, generation;
     int peer;
     uint32_t access;
@@ -92,13 +96,14 @@ static int tcp_region_register(void *backend, struct slab_range *range, struct e
     r->access = range->access;
     r->base = range->base;
     r->bytes = range->bytes;
-    r->alive = true;
+    /* release: what it is; pairs with the acquire of region_find */
+    atomic_store_explicit(&r->alive, r->generation, memory_order_release);
     pthread_mutex_unlock(&r->lock);
     range->registration = r;
     return 0;
 }
 
-/* Waits for at most one call of a socket, which returns at once. */
+/* Waits for at most one call of a socket in each stream, and of another connection, which return at once. */
 static void tcp_region_deregister(void *backend, struct slab_range *range)
 {
     struct tcp_regions *regions = ((struct btl *)backend)->regions;
@@ -107,8 +112,13 @@ static void tcp_region_deregister(void *backend, struct slab_range *range)
     if (r == NULL)
         return;
     pthread_mutex_lock(&r->lock);
-    r->alive = false;
-    r->generation++;
+    /* relaxed: before the fence of streams_quiesce */
+    atomic_store_explicit(&r->alive, 0, memory_order_relaxed);
+    if (++r->generation == 0)
+        r->generation = 1;
+    pthread_mutex_unlock(&r->lock);
+    streams_quiesce(backend);
+    pthread_mutex_lock(&r->lock);
     r->base = NULL;
     r->bytes = 0;
     free(r->shared);
@@ -201,27 +211,56 @@ static bool region_allows(const struct tcp_region *r, enum region_use use)
     }
 }
 
-char *region_enter(struct tcp_regions *regions, uint64_t id, int peer, enum region_use use,
-                   uint64_t offset, uint64_t bytes, struct tcp_region **entered)
+/* The entry that the number names, if it is alive, and may be so no more at once. */
+static struct tcp_region *region_find(const struct tcp_regions *regions, uint64_t id)
 {
     const uint32_t index = (uint32_t)id;
     struct tcp_region *r;
 
     /* acquire: the chunk; pairs with the release in regions_grow */
-    if (index >= atomic_load_explicit(&regions->count, memory_order_acquire))
+    if (id >> 32 == 0 || index >= atomic_load_explicit(&regions->count, memory_order_acquire))
         return NULL;
     r = region_at(regions, index);
-    pthread_mutex_lock(&r->lock);
-    if (r->alive && r->generation == id >> 32 && region_is_of(r, peer) && region_allows(r, use) &&
-        bytes <= r->bytes && offset <= r->bytes - bytes) {
-        *entered = r;
-        return r->base + offset;
-    }
-    pthread_mutex_unlock(&r->lock);
-    return NULL;
+    /* acquire: what it is; pairs with the release in tcp_region_register */
+    return atomic_load_explicit(&r->alive, memory_order_acquire) == id >> 32 ? r : NULL;
 }
 
-void region_leave(struct tcp_region *r) { pthread_mutex_unlock(&r->lock); }
+static char *region_check(const struct tcp_region *r, int peer, enum region_use use,
+                          uint64_t offset, uint64_t bytes)
+{
+    return region_is_of(r, peer) && region_allows(r, use) && bytes <= r->bytes &&
+                   offset <= r->bytes - bytes
+               ? r->base + offset
+               : NULL;
+}
+
+char *region_enter(const struct btl_connection *c, uint64_t id, enum region_use use,
+                   uint64_t offset, uint64_t bytes, struct tcp_region **entered)
+{
+    struct tcp_region *r = region_find(c->btl->regions, id);
+    char *at = NULL;
+
+    *entered = NULL;
+    if (r == NULL)
+        return NULL;
+    /* memory of several ranks has a list of them, which can change */
+    if (c->stream != NULL && r->access != BTL_PEER_ATOMICS)
+        return region_check(r, c->peer, use, offset, bytes);
+    pthread_mutex_lock(&r->lock);
+    if (atomic_load_explicit(&r->alive, memory_order_relaxed) == id >> 32)
+        at = region_check(r, c->peer, use, offset, bytes);
+    if (at == NULL)
+        pthread_mutex_unlock(&r->lock);
+    else
+        *entered = r;
+    return at;
+}
+
+void region_leave(struct tcp_region *r)
+{
+    if (r != NULL)
+        pthread_mutex_unlock(&r->lock);
+}
 
 /* ---- the table ---- */
 

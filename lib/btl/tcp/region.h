@@ -5,7 +5,8 @@
  * A region is a range of a slab, or registered memory. A peer names it by its number, which
  * contains a generation: the number of a region that was freed is never valid again. No value of a
  * frame is used before region_enter() has accepted it, and no pointer into a region outlives
- * region_leave().
+ * region_leave(). In a stream, memory of one peer is accessed without a lock: it is unmapped after
+ * every thread has left its stream.
  */
 #ifndef BTL_TCP_REGION_H
 #define BTL_TCP_REGION_H
@@ -31,11 +32,11 @@ void regions_peer_gone(struct tcp_regions *regions, int peer);
 enum region_use { REGION_READ, REGION_WRITE, REGION_ATOMIC };
 
 /*
- * Checks that the peer may use `bytes` at `offset` of region `id`, and locks the region. Returns
- * its memory there; NULL: refused, and nothing is locked.
+ * Checks that the peer of a connection may use `bytes` at `offset` of region `id`, and locks the region, if it
+ * needs a lock. Returns its memory there; NULL: refused, and nothing is locked. *entered is what region_leave needs, or NULL.
  */
-char *region_enter(struct tcp_regions *regions, uint64_t id, int peer, enum region_use use,
+char *region_enter(const struct btl_connection *c, uint64_t id, enum region_use use,
                    uint64_t offset, uint64_t bytes, struct tcp_region **entered);
-void region_leave(struct tcp_region *r);
+void region_leave(struct tcp_region *r); /* NULL is ignored */
 
 #endif

@@ -23,8 +23,7 @@ int reply_add(struct btl_connection *c, const struct tcp_reply *r)
 static int reply_copy(struct btl_connection *c, const struct tcp_reply *r)
 {
     struct tcp_region *entered;
-    const char *from = region_enter(c->btl->regions, r->region, c->peer, REGION_READ, r->offset,
-                                    r->bytes, &entered);
+    const char *from = region_enter(c, r->region, REGION_READ, r->offset, r->bytes, &entered);
 
     if (from == NULL)
         return tcp_fail(c, -EIO, "memory that rank %d reads was freed before it was sent", c->peer);

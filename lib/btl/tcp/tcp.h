@@ -15,11 +15,13 @@
  *   transfer.c    write, get, atomic, flush
  *   greeting.c    how a connection comes up: dialing, cookies
  *   listener.c    the listening socket and unauthenticated connections
+ *   stream.c      what the connections of one thread share
  *   progress.c    drives connections, on threads of the user and on the service thread
  *   connection.c  connections as struct btl_ops
  *
  * Each connection is a TCP connection of its own. Lock order: btl.lock, the lock of a connection,
- * that of a region or of gathering; no two of a kind at once. Nothing waits with a lock held: every
+ * that of a region or of gathering; no two of a kind at once. A connection in a stream has the lock of
+ * the stream in the place of its own (stream.h). Nothing waits with a lock held: every
  * call of a socket returns at once. Functions of queue.c, request.c, reply.c, held.c, receive.c,
  * failure.c, transfer.c and greeting.c run with the lock of the connection held.
  */
@@ -30,6 +32,7 @@
 #include "btl/slab.h"
 #include "btl/tcp/frame.h"
 
+#include "util/biased.h"
 #include "util/error.h"
 #include "util/hash.h"
 #include "util/list.h"
@@ -41,12 +44,13 @@
 /* Words of struct btl_key. */
 enum { KEY_REGION, KEY_OFFSET, KEY_BYTES, KEY_ACCESS };
 
-#define TCP_DEPTH 64u          /* outstanding requests of an end, unless more are requested */
-#define TCP_DEPTH_MOST 65536u  /* what a peer may announce */
-#define TCP_QUEUE_BYTES 16384u /* copied bytes that wait for the socket */
-#define TCP_QUEUE_EXTENTS 64u  /* payloads by reference among them */
-#define TCP_COPIED_MOST 512u   /* longer payloads are sent from where they are */
-#define TCP_LARGEST_PART 88u   /* of a frame that is only read as a whole */
+#define TCP_DEPTH 64u           /* outstanding requests of an end, unless more are requested */
+#define TCP_DEPTH_MOST 65536u   /* what a peer may announce */
+#define TCP_QUEUE_BYTES 16384u  /* copied bytes that wait for the socket */
+#define TCP_QUEUE_EXTENTS 64u   /* payloads by reference among them */
+#define TCP_COPIED_MOST 512u    /* longer payloads are sent from where they are */
+#define TCP_LARGEST_PART 88u    /* of a frame that is only read as a whole */
+#define TCP_ALARM_ID UINT64_MAX /* btl.alarm, as epoll reports it */
 /* Sent or read in one call, before other threads get the lock. */
 #define TCP_TURN_BYTES ((uint64_t)1 << 20)
 
@@ -125,11 +129,12 @@ enum tcp_stage {
 
 struct btl_connection {
     struct btl *btl;
-    pthread_mutex_t lock;
-    uint64_t id;         /* in btl.connections */
-    struct link link;    /* btl.all */
-    struct link rising;  /* btl.rising, until the timer finds it up or failed */
-    struct link waiting; /* btl.gathered, if `gathered` */
+    struct btl_stream *stream; /* NULL: none */
+    pthread_mutex_t lock;      /* without a stream: see stream.h */
+    uint64_t id;               /* in btl.connections */
+    struct link link;          /* btl.all */
+    struct link rising;        /* btl.rising, until the timer finds it up or failed */
+    struct link waiting;       /* btl.gathered or stream.gathered, if `gathered` */
     bool gathered;
     int peer;
     enum btl_role role;
@@ -180,6 +185,25 @@ struct tcp_arrival {
     struct tcp_greeting greeting;
 };
 
+/* What the connections of one thread share (stream.h). */
+struct btl_stream {
+    struct biased lock; /* in the place of the locks of its connections */
+
+    /* ---- inside ---- */
+    _Alignas(64) int64_t passed_at;  /* when its thread last asked epoll */
+    int64_t read_at;                 /* when it last read a short message */
+    struct link gathered;            /* connections with writes that stay in their queues */
+    _Atomic uint32_t gathered_count; /* the service thread loads it, too */
+    _Atomic int64_t driven_at;       /* when its thread last made progress; as the last one */
+    int epoll;
+
+    /* ---- opening and closing: btl.lock ---- */
+    _Alignas(64) struct btl *btl;
+    uint64_t id;          /* in btl.stream_of, and as epoll reports its set */
+    struct link link;     /* btl.streams */
+    uint32_t connections; /* open ones, and 1 until the stream is closed */
+};
+
 struct tcp_regions; /* region.c */
 
 struct btl {
@@ -197,10 +221,15 @@ struct btl {
     struct link arrivals;
     struct hash arrival_of; /* id → arrival */
     size_t arrival_count, arrivals_most;
-    uint64_t last_id;            /* of connections and arrivals */
-    bool timer;                  /* the timer of deadlines runs */
-    pthread_mutex_t gather_lock; /* of the four that follow; within the lock of a connection */
-    struct link gathered;        /* connections with writes that stay in their queues */
+    uint64_t last_id; /* of connections, arrivals and streams */
+    bool timer;       /* the timer of deadlines runs */
+    struct link streams;
+    struct hash stream_of;            /* id → stream */
+    int alarm;                        /* wakes the service thread: see stream.h */
+    _Atomic bool sleeps;              /* until epoll has an event */
+    _Atomic uintptr_t service_thread; /* known before any connection is up */
+    pthread_mutex_t gather_lock;      /* of the four that follow; within the lock of a connection */
+    struct link gathered;             /* connections with writes that stay in their queues */
     _Atomic uint32_t gathered_count;
     bool gather_timer;         /* the service thread sends them */
     bool gather_again;         /* not only the next time */

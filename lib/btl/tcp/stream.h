@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * stream.h: what the connections of one thread share, and share with no other thread (doc/threads.md, doc/tcp.md).
+ *
+ * The connections of a stream have, in the place of a lock each, that of the stream, which its thread enters without a locked instruction
+ * (util/biased.h); a set of sockets, which their thread asks alone; and a list of those with writes that stay in their queues.
+ * The set is itself in the set of the backend, so that the service thread finds out when no thread drives the stream.
+ *
+ * Invariants
+ * 1. A connection is in a stream from connection_join on until it is closed; it has no socket before. "Inside the connection" is inside its stream.
+ * 2. The set of the stream has sockets of connections that are not closed: they enter and leave it inside. So what epoll reports inside is valid.
+ * 3. Memory that a peer may access is accessed inside; it is unmapped after streams_quiesce() has been inside every stream once.
+ * 4. Either the service thread looks at the streams every millisecond, or btl.sleeps is set, and a thread that leaves a write in a queue wakes it
+ *    by btl.alarm. Both store first and load then, with a membarrier in the service thread: one of them sees the other.
+ * 5. A stream exists until it is closed and the last of its connections is.
+ */
+#ifndef BTL_TCP_STREAM_H
+#define BTL_TCP_STREAM_H
+
+#include "btl/tcp/tcp.h"
+
+#include "util/clock.h"
+
+#define STREAM_QUIET_NS NS_PER_MS /* without a call of its thread: then others drive it */
+
+int tcp_stream_open(struct btl *btl, enum btl_share wanted, struct btl_stream **out,
+                    enum btl_share *got, struct error *why);
+void tcp_stream_close(struct btl_stream *s);
+void tcp_connection_join(struct btl_connection *c, struct btl_stream *s);
+/* Outside, btl.lock not held: a connection of it has been closed. */
+void stream_put(struct btl_stream *s);
+
+/* Of the backend. */
+int streams_open(struct btl *btl); /* 0 or -errno */
+void streams_close(struct btl *btl);
+/* Waits until every thread that was inside a stream has left it. No lock of a connection held. */
+void streams_quiesce(struct btl *btl);
+
+/* Inside: a write stays in the queue of a connection; nothing stays any more; sends what stays in the queues of the stream. */
+void stream_gather(struct btl_connection *c);
+void stream_gather_forget(struct btl_connection *c);
+void stream_gather_send(struct btl_stream *s);
+
+/* btl.lock held. The stream with this number; NULL: there is none. */
+struct btl_stream *stream_find(struct btl *btl, uint64_t id);
+/*
+ * Service thread: sends what stays in streams that no thread drives. Whether it has to look again in a millisecond.
+ */
+bool streams_tend(struct btl *btl, int64_t now);
+/* Service thread: from now on it sleeps until epoll has an event. False: it must not, as streams_tend. */
+bool streams_may_sleep(struct btl *btl);
+void streams_awake(struct btl *btl);
+
+static inline bool stream_is_driven(const struct btl_stream *s, int64_t now)
+{
+    /* relaxed: a hint */
+    return now - atomic_load_explicit(&s->driven_at, memory_order_relaxed) < STREAM_QUIET_NS;
+}
+
+/* ---- the lock of a connection: its own, or that of its stream ---- */
+
+/* The set that reports its socket, and as what. */
+static inline int tcp_epoll_of(const struct btl_connection *c)
+{
+    return c->stream != NULL ? c->stream->epoll : c->btl->epoll;
+}
+
+static inline uint64_t tcp_event_of(const struct btl_connection *c)
+{
+    return c->stream != NULL ? (uint64_t)(uintptr_t)c : c->id;
+}
+
+/* Returns what tcp_leave needs. */
+static inline bool tcp_enter(struct btl_connection *c, enum biased_claim claim)
+{
+    if (c->stream != NULL)
+        return biased_enter(&c->stream->lock, claim);
+    pthread_mutex_lock(&c->lock);
+    return false;
+}
+
+static inline bool tcp_try_enter(struct btl_connection *c, bool *as_owner)
+{
+    if (c->stream != NULL)
+        return biased_try(&c->stream->lock, as_owner);
+    *as_owner = false;
+    return pthread_mutex_trylock(&c->lock) == 0;
+}
+
+static inline void tcp_leave(struct btl_connection *c, bool as_owner)
+{
+    if (c->stream != NULL)
+        biased_leave(&c->stream->lock, as_owner);
+    else
+        pthread_mutex_unlock(&c->lock);
+}
+
+/* A thread of the user, which may own the stream, or the service thread, which may not. */
+static inline enum biased_claim tcp_claim(const struct btl *btl, enum biased_claim claim)
+{
+    return atomic_load_explicit(&btl->service_thread, memory_order_relaxed) == biased_self()
+               ? BIASED_NEVER
+               : claim;
+}
+
+#endif
