@@ -760,6 +760,35 @@ lib_job_mpich_la_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
 lib_job_mpich_la_LIBADD = lib/libutil.la $(MPICH_LIBS)
 lib_job_mpich_la_LDFLAGS = $(module_flags) $(stays)
 
+# the backend of MPI: a module for each kind of MPI
+if HAVE_MPI
+pkglib_LTLIBRARIES += lib/btl_openmpi.la
+endif
+btl_mpi_sources = \
+	lib/btl/mpi/backend.c \
+	lib/btl/mpi/connection.c \
+	lib/btl/mpi/connection.h \
+	lib/btl/mpi/memory.c \
+	lib/btl/mpi/memory.h \
+	lib/btl/mpi/operation.c \
+	lib/btl/mpi/operation.h \
+	lib/btl/mpi/pump.c \
+	lib/btl/mpi/pump.h \
+	lib/btl/mpi/rma.h \
+	lib/btl/mpi/window.c \
+	lib/btl/mpi/window.h
+lib_btl_openmpi_la_SOURCES = $(btl_mpi_sources)
+lib_btl_openmpi_la_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+lib_btl_openmpi_la_LIBADD = lib/libslab.la lib/libutil.la $(MPI_LIBS)
+lib_btl_openmpi_la_LDFLAGS = $(module_flags) $(stays)
+if HAVE_MPICH
+pkglib_LTLIBRARIES += lib/btl_mpich.la
+endif
+lib_btl_mpich_la_SOURCES = $(btl_mpi_sources)
+lib_btl_mpich_la_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
+lib_btl_mpich_la_LIBADD = lib/libslab.la lib/libutil.la $(MPICH_LIBS)
+lib_btl_mpich_la_LDFLAGS = $(module_flags) $(stays)
+
 # a network for tests, which is not installed; a path, any path, makes it a shared object
 check_LTLIBRARIES += lib/btl_sim.la
 lib_btl_sim_la_SOURCES = \

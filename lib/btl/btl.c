@@ -8,6 +8,8 @@
  * that should be usable and cannot be opened is skipped with a warning, because the ranks of a
  * cluster are mostly alike, and where they are not, the handshake of the pipe fails with an error
  * message that names both backends. shm is never skipped.
+ *
+ * mpi is opened in rinit alone, by all ranks at once (btl_join), and only if the cards of all have it.
  */
 #include "btl/btl.h"
 
@@ -22,7 +24,9 @@
 
 struct entry {
     const char *name;
-    bool by_name_only;         /* a simulation, for tests */
+    bool by_name_only;         /* never chosen otherwise */
+    bool of_tests;             /* not described */
+    bool joined;               /* opened by btl_join alone; `unsuitable` is why it is not open */
     const struct btl_ops *ops; /* once loaded */
     struct btl *btl;           /* once open */
     bool asked;                /* whether it may be chosen without being named: */
@@ -33,7 +37,8 @@ static struct entry btl_table[] = {
     {.name = "verbs"},
     {.name = "ofi"},
     {.name = "tcp"}, /* the last choice: needs no device */
-    {.name = "sim", .by_name_only = true},
+    {.name = "mpi", .by_name_only = true, .joined = true},
+    {.name = "sim", .by_name_only = true, .of_tests = true},
 };
 #define ENTRIES (int)(sizeof(btl_table) / sizeof(btl_table[0]))
 #define REASON 256
@@ -46,11 +51,16 @@ static int btl_load(struct entry *e, struct error *err)
 {
     char module[32], symbol[32];
     const struct btl_ops *ops;
+    const char *name = e->name;
 
     if (e->ops != NULL)
         return 0;
-    snprintf(module, sizeof(module), "btl_%s", e->name);
-    snprintf(symbol, sizeof(symbol), "btl_%s_ops", e->name);
+    if (e->joined)
+        name = btl_host->mpi_kind != NULL ? btl_host->mpi_kind(err) : NULL;
+    if (name == NULL)
+        return -ENOTSUP;
+    snprintf(module, sizeof(module), "btl_%s", name);
+    snprintf(symbol, sizeof(symbol), "btl_%s_ops", name);
     ops = module_symbol(module, symbol, err);
     if (ops == NULL)
         return -ENOTSUP;
@@ -197,9 +207,81 @@ static int btl_suits(struct entry *e, struct error *err)
 /* Lock held. 0, or -errno and why it cannot be used. */
 static int btl_take(struct entry *e, int peer, struct error *err)
 {
-    int rc = btl_open_entry(e, err);
+    int rc;
+
+    if (e->joined && e->btl == NULL)
+        return error_set(err, -ENOTSUP, "%s",
+                         *e->unsuitable.text != '\0'
+                             ? e->unsuitable.text
+                             : "all ranks open it in rinit(), with RPIPE_BTL=mpi");
+    rc = btl_open_entry(e, err);
 
     return rc == 0 ? e->ops->reach(e->btl, peer, err) : rc;
+}
+
+/* ---- the backend that all ranks open at once ---- */
+
+static struct entry *btl_joined_entry(void)
+{
+    int i = 0;
+
+    while (!btl_table[i].joined)
+        i++;
+    return &btl_table[i];
+}
+
+static bool btl_is_named(const struct entry *e)
+{
+    return setting_number(SET_BTL) != 0 && strcmp(setting_text(SET_BTL), e->name) == 0;
+}
+
+bool btl_will_join(void)
+{
+    struct entry *e = btl_joined_entry();
+    bool will;
+
+    if (!btl_is_named(e) || btl_host == NULL)
+        return false;
+    pthread_mutex_lock(&btl_lock);
+    will = btl_load(e, &e->unsuitable) == 0 && e->ops->query(&e->unsuitable) == 0;
+    pthread_mutex_unlock(&btl_lock);
+    return will;
+}
+
+/* The first rank that does not open it, this one before all others. */
+static int btl_check_joining(const struct entry *e, int ranks, struct error *err)
+{
+    uint32_t bit = 1u << (e - btl_table);
+    struct btl_peer facts;
+    int rank, rc = btl_host->peer(btl_host->rank, &facts, err);
+
+    if (rc == 0 && (facts.usable & bit) == 0)
+        return -ENOTSUP; /* with the reason of btl_will_join */
+    for (rank = 0; rank < ranks && rc == 0; rank++) {
+        rc = btl_host->peer(rank, &facts, err);
+        if (rc == 0 && (facts.usable & bit) == 0)
+            rc = error_set(err, -ENOTSUP,
+                           "rank %d has not RPIPE_BTL=%s, or not its module, or no MPI for it; all "
+                           "ranks need it",
+                           rank, e->name);
+    }
+    return rc;
+}
+
+void btl_join(int ranks)
+{
+    struct entry *e = btl_joined_entry();
+    int rc;
+
+    if (!btl_is_named(e))
+        return;
+    pthread_mutex_lock(&btl_lock);
+    rc = btl_check_joining(e, ranks, &e->unsuitable);
+    if (rc == 0)
+        rc = btl_open_entry(e, &e->unsuitable);
+    pthread_mutex_unlock(&btl_lock);
+    if (rc != 0)
+        log_warn("backend %s cannot be opened, and no pipe can: %s", e->name, e->unsuitable.text);
 }
 
 /* Lock held. The backend that a setting or a configuration names. */
@@ -222,7 +304,8 @@ static int btl_take_named(const char *name, const char *source, int peer, struct
         return rc;
     }
     return error_set(err, -ENOTSUP,
-                     "there is no backend \"%s\"; this version has shm, verbs, ofi and tcp", name);
+                     "there is no backend \"%s\"; this version has shm, verbs, ofi, tcp and mpi",
+                     name);
 }
 
 /* Warns once per process, not for each pipe, of what is slower than it could be. */
@@ -365,9 +448,21 @@ int btl_describe(int index, const char **name, bool *usable, struct error *err)
 {
     int rc;
 
-    if (index < 0 || index >= ENTRIES || btl_table[index].by_name_only) /* those are the last */
+    if (index < 0 || index >= ENTRIES || btl_table[index].of_tests) /* those are the last */
         return -ENOENT;
     *name = btl_table[index].name;
+    *usable = false;
+    if (btl_table[index].joined && btl_table[index].ops == NULL) { /* starts no MPI for it */
+        bool openmpi = module_installed("btl_openmpi"), mpich = module_installed("btl_mpich");
+
+        *usable = openmpi || mpich;
+        error_note(err, "%s; only with RPIPE_BTL=mpi",
+                   openmpi && mpich ? "for Open MPI and MPICH"
+                   : openmpi        ? "for Open MPI"
+                   : mpich          ? "for MPICH"
+                                    : "btl_openmpi.so and btl_mpich.so are not installed");
+        return 0;
+    }
     pthread_mutex_lock(&btl_lock);
     rc = btl_load(&btl_table[index], err);
     if (rc == 0)

@@ -244,6 +244,8 @@ struct btl_host {
      * the kernel has not confirmed it. 0; -ENOTSUP and the reason: it is not visible from here.
      */
     int (*process)(int peer, int *pid, struct error *err);
+    /* Which MPI the job has: "openmpi" or "mpich"; NULL and the reason. NULL: it is not asked for. */
+    const char *(*mpi_kind)(struct error *err);
     /* Closes a descriptor that a peer has passed, without a wait (util/received_fd.h). NULL: close(2). */
     void (*close_received)(int fd);
 };
@@ -451,6 +453,12 @@ struct btl_ops {
 int btl_start(struct btl_host *host);
 /* Sets host->address. Before it, messages of peers may have opened shm, which needs no address. */
 void btl_address_known(const char *address);
+/*
+ * In rinit, when the cards of all ranks are known: opens the backend mpi if RPIPE_BTL names it, and if all
+ * cards have it, so that either all ranks wait for each other in it or none does. A failure is logged, and it is
+ * the reason of btl_choose().
+ */
+void btl_join(int ranks);
 /* Closes all backends. */
 void btl_stop(void);
 /* In the child of a fork. */
@@ -483,6 +491,7 @@ int btl_describe(int index, const char **name, bool *usable, struct error *err);
 #define BTL_USABLE_VERBS 2u
 #define BTL_USABLE_OFI 4u
 #define BTL_USABLE_TCP 8u
+#define BTL_USABLE_MPI 16u /* RPIPE_BTL names it, and its module can be loaded */
 
 /*
  * Bit mask of backends that this rank uses without being asked by name: the module is installed;
@@ -490,6 +499,8 @@ int btl_describe(int index, const char **name, bool *usable, struct error *err);
  * the setting RPIPE_OFI_PROVIDER names a provider. Loads no module.
  */
 uint32_t btl_probe(void);
+/* For the probe: whether this rank will open mpi if all do (btl.c). */
+bool btl_will_join(void);
 /* Whether this directory of /sys/class has an entry. */
 bool btl_device_present(const char *devices);
 /*

@@ -3,7 +3,7 @@
  * probe.c: which backends this rank can probably use, found without loading any of them.
  *
  * The result is in the card of the rank, so that two ranks choose the same backend without
- * communicating, and so that a job on one host loads no network library. A backend of the mask may
+ * communicating, and so that a job on one host loads no network library but the one of RPIPE_BTL=mpi. A backend of the mask may
  * still fail to open; it then reports why.
  */
 #include "btl/btl.h"
@@ -110,5 +110,7 @@ uint32_t btl_probe(void)
         usable |= BTL_USABLE_OFI;
     if (module_installed("btl_tcp"))
         usable |= BTL_USABLE_TCP;
+    if (btl_will_join())
+        usable |= BTL_USABLE_MPI;
     return usable;
 }

@@ -31,7 +31,7 @@ static const struct entry {
 } settings_table[SETTINGS] = {
     [SET_BOOTSTRAP] = {"RPIPE_BOOTSTRAP", "auto", CHOICE, "auto|pmix|tcp|single|mpi", 0, 0,
                        "how the processes of the job find each other"},
-    [SET_BTL] = {"RPIPE_BTL", "auto", CHOICE, "auto|shm|verbs|ofi|tcp", 0, 0,
+    [SET_BTL] = {"RPIPE_BTL", "auto", CHOICE, "auto|shm|verbs|ofi|tcp|mpi", 0, 0,
                  "backend of every pipe, overriding its configuration"},
     [SET_ATOMICS] =
         {"RPIPE_ATOMICS", "auto", CHOICE, "auto|service", 0, 0,
@@ -77,6 +77,9 @@ static const struct entry {
     [SET_OFI_ORDER] =
         {"RPIPE_OFI_ORDER", "auto", CHOICE, "auto|operations|none", 0, 0,
          "what backend ofi relies on: none: no order of writes; operations: that of whole writes"},
+    [SET_MPI_FLUSH] =
+        {"RPIPE_MPI_FLUSH", "thread", CHOICE, "thread|inline", 0, 0,
+         "backend mpi: what calls MPI_Win_flush: a thread of its own, or each transfer"},
     [SET_RANK] = {"RPIPE_RANK", "-1", NUMBER, NULL, -1, 1000000,
                   "bootstrap tcp: rank of this process"},
     [SET_SIZE] = {"RPIPE_SIZE", "-1", NUMBER, NULL, -1, 1000000,

@@ -7,6 +7,9 @@
  * of this machine (127.0.0.1); CONFORM_KILL=0: the other process is not killed at the end. What backends read themselves
  * (RPIPE_...) is passed on. RPIPE_MODULE_PATH is where they are.
  *
+ * CONFORM_JOB=PATH: the two processes are ranks 0 and 1 of a launcher of MPI, which has started both, and meet at a socket with this
+ * name; neither is killed.
+ *
  * One line at the end; exit status 0; 1: the backend breaks a rule; 2: it cannot be loaded; 77: not on this machine.
  */
 #include "conform.h"
@@ -18,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -294,7 +298,7 @@ static void run_killed(struct side *s, pid_t target)
     passed++;
 }
 
-static void run_target(char *argv[])
+static void run_target(const int socket[AGENTS], bool together)
 {
     struct backend backend = {0};
     struct agent agent[AGENTS];
@@ -302,10 +306,13 @@ static void run_target(char *argv[])
     char byte;
 
     for (int i = 0; i < AGENTS; i++)
-        agent[i] = (struct agent){&backend, atoi(argv[3 + i]), 0};
+        agent[i] = (struct agent){&backend, socket[i], 0};
+    if (together) /* both ranks open the backend at once, or none can */
+        backend_open(&backend, name, 1);
     if (recv(agent[0].socket, &byte, 1, 0) != 1) /* now it is needed */
         exit(0);
-    backend_open(&backend, argv[2], 1);
+    if (!together)
+        backend_open(&backend, name, 1);
     for (int i = 0; i < AGENTS; i++)
         REQUIRE(pthread_create(&thread[i], NULL, agent_main, &agent[i]) == 0, "pthread_create");
     for (int i = 0; i < AGENTS; i++)
@@ -330,6 +337,46 @@ static pid_t start_target(const char *self, int far_socket[AGENTS], int near_soc
     for (int i = 0; i < AGENTS; i++)
         close(far_socket[i]);
     return pid;
+}
+
+/* The rank that a launcher of MPI gave to this process; -1: none. */
+static int launched_rank(void)
+{
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+
+    if (rank == NULL)
+        rank = getenv("PMI_RANK");
+    return rank != NULL ? atoi(rank) : -1;
+}
+
+/* Rank 0 listens at the path, rank 1 connects to it. */
+static void meet(const char *path, int rank, int connected[AGENTS])
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    int64_t deadline = patience();
+    int listener = -1;
+
+    snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
+    if (rank == 0) {
+        listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        REQUIRE(bind(listener, (struct sockaddr *)&at, sizeof(at)) == 0 &&
+                    listen(listener, AGENTS) == 0,
+                "%s: %s", path, strerror(errno));
+    }
+    for (int i = 0; i < AGENTS; i++) {
+        if (rank == 0) {
+            connected[i] = accept(listener, NULL, NULL);
+            REQUIRE(connected[i] >= 0, "accept: %s", strerror(errno));
+            continue;
+        }
+        connected[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        while (connect(connected[i], (struct sockaddr *)&at, sizeof(at)) != 0) {
+            REQUIRE(!deadline_passed(deadline), "%s: %s", path, strerror(errno));
+            sched_yield();
+        }
+    }
+    if (listener >= 0)
+        close(listener);
 }
 
 static void one_process(struct backend *b, uint64_t seed)
@@ -370,38 +417,50 @@ static void two_processes(struct backend *b, uint64_t seed, int socket[AGENTS], 
     for (int i = 0; i < AGENTS; i++)
         side[i] = (struct side){b, socket[i], 1, random_mix(seed + 100 + (uint64_t)i), false};
     run_all(side, "two processes");
-    if (kills == NULL || strcmp(kills, "0") != 0)
+    if (target > 0 && (kills == NULL || strcmp(kills, "0") != 0))
         run_killed(&side[0], target);
 }
 
 int main(int argc, char *argv[])
 {
     int pair[2], near_socket[AGENTS], far_socket[AGENTS], status = 0;
+    const char *job = getenv("CONFORM_JOB");
     struct backend backend = {0};
     uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
     struct error err = {""};
-    pid_t target;
+    pid_t target = -1;
 
-    if (argc == 3 + AGENTS && strcmp(argv[1], "--target") == 0)
-        run_target(argv);
+    if (argc == 3 + AGENTS && strcmp(argv[1], "--target") == 0) {
+        name = argv[2];
+        for (int i = 0; i < AGENTS; i++)
+            far_socket[i] = atoi(argv[3 + i]);
+        run_target(far_socket, false);
+    }
     if (argc < 2) {
         fprintf(stderr, "usage: conform BACKEND [SEED]\n");
         return 2;
     }
     name = argv[1];
-    for (int i = 0; i < AGENTS; i++) {
+    if (job != NULL) {
+        REQUIRE(launched_rank() == 0 || launched_rank() == 1, "CONFORM_JOB, and no two ranks");
+        meet(job, launched_rank(), near_socket);
+        if (launched_rank() == 1)
+            run_target(near_socket, true);
+    }
+    for (int i = 0; job == NULL && i < AGENTS; i++) {
         REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) == 0, "socketpair");
         near_socket[i] = pair[0];
         far_socket[i] = pair[1];
     }
-    target = start_target(argv[0], far_socket, near_socket);
+    if (job == NULL)
+        target = start_target(argv[0], far_socket, near_socket);
     backend_open(&backend, name, 0);
     REQUIRE(backend.ops->reach(backend.btl, 0, &err) == 0, "one process: %s", err.text);
     one_process(&backend, seed);
     two_processes(&backend, seed, near_socket, target);
     for (int i = 0; i < AGENTS; i++)
         close(near_socket[i]);
-    if (waitpid(target, &status, 0) == target)
+    if (target > 0 && waitpid(target, &status, 0) == target)
         REQUIRE(status == 0, "the target ended with status 0x%x", (unsigned)status);
     backend_close(&backend);
     printf("%d passed: backend %s, seed %llu\n", passed, name, (unsigned long long)seed);

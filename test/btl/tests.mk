@@ -14,11 +14,12 @@ test_btl_conform_SOURCES = \
 test_btl_conform_LDADD = lib/libutil.la
 network_scripts = \
 	test/btl/conform-defects \
+	test/btl/conform-mpi \
 	test/btl/conform-ofi \
 	test/btl/conform-sim \
 	test/btl/conform-tcp
 dist_check_SCRIPTS += $(network_scripts) test/run-sim
-test/btl/conform-defects.log test/btl/conform-ofi.log test/btl/conform-sim.log test/btl/conform-tcp.log: test/btl/conform$(EXEEXT) $(check_LTLIBRARIES)
+test/btl/conform-defects.log test/btl/conform-mpi.log test/btl/conform-ofi.log test/btl/conform-sim.log test/btl/conform-tcp.log: test/btl/conform$(EXEEXT) $(check_LTLIBRARIES)
 # unit tests of pipes over the simulated network, or over the sockets of this host
 sim_tests = \
 	test/faults/given_back-1.sim \

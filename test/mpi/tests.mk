@@ -228,6 +228,8 @@ mpi_tests = \
 	test/mpi/mp_network-8.mpi \
 	test/mpi/mp_observe-2+ofi.mpi \
 	test/mpi/mp_observe-3.mpi \
+	test/mpi/mp_pipe-2+openmpi.mpi \
+	test/mpi/mp_pipe-2+mpich.mpi \
 	test/mpi/mp_pipe-2+ofi.mpi \
 	test/mpi/mp_pipe-2+ofi_operations.mpi \
 	test/mpi/mp_pipe-2+ofi_steps.mpi \
@@ -238,6 +240,8 @@ mpi_tests = \
 	test/mpi/mp_recovery-5.mpi \
 	test/mpi/mp_recovery-8.mpi \
 	test/mpi/mp_region-1.mpi \
+	test/mpi/mp_region-2+openmpi.mpi \
+	test/mpi/mp_region-2+mpich.mpi \
 	test/mpi/mp_region-2+ofi.mpi \
 	test/mpi/mp_region-2+ofi_steps.mpi \
 	test/mpi/mp_region-2+tcp.mpi \
@@ -248,6 +252,8 @@ mpi_tests = \
 	test/mpi/mp_reopen-3+ofi_steps.mpi \
 	test/mpi/mp_reopen-3.mpi \
 	test/mpi/mp_reopen-8.mpi \
+	test/mpi/mp_soak-2+openmpi.mpi \
+	test/mpi/mp_soak-2+mpich.mpi \
 	test/mpi/mp_soak-2+ofi.mpi \
 	test/mpi/mp_soak-2+tcp.mpi \
 	test/mpi/mp_soak-2.mpi \
@@ -259,6 +265,8 @@ mpi_tests = \
 	test/mpi/mp_threads-5.mpi \
 	test/mpi/mp_window-1.mpi \
 	test/mpi/mp_window-2.mpi \
+	test/mpi/mp_window-2+openmpi.mpi \
+	test/mpi/mp_window-2+mpich.mpi \
 	test/mpi/mp_window-2+ofi.mpi \
 	test/mpi/mp_window-2+ofi_steps.mpi \
 	test/mpi/mp_window-3+tcp.mpi \

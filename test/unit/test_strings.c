@@ -35,6 +35,7 @@ static const struct {
     {"RPIPE_OFI_PROVIDER", ""},
     {"RPIPE_OFI_DOMAIN", ""},
     {"RPIPE_OFI_ORDER", "auto"},
+    {"RPIPE_MPI_FLUSH", "thread"},
     {"RPIPE_VERBS_DEVICE", ""},
     {"RPIPE_VERBS_PORT", "-1"},
     {"RPIPE_VERBS_GID", "-1"},

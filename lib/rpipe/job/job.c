@@ -27,6 +27,7 @@
 #include "control/collective.h"
 #include "control/control.h"
 #include "bootstrap/job.h"
+#include "bootstrap/mpi_library.h"
 #include "sync/wait.h"
 #include "util/log.h"
 #include "util/module.h"
@@ -98,6 +99,25 @@ static int rpipe_job_peer_process(int peer, int *pid, struct error *err)
     if (rc == 0)
         *pid = process.pid;
     return rc;
+}
+
+/* The program calls MPI_Init itself if it has MPI, unless the bootstrap does that. */
+static const char *rpipe_job_mpi_kind(struct error *err)
+{
+    struct mpi_library found;
+
+    if (mpi_library_find(&found, err) != 0)
+        return NULL;
+    if (found.module == NULL) {
+        error_note(err, "there is no MPI in this process, and no launcher of MPI started it");
+        return NULL;
+    }
+    if (found.present && !found.started) {
+        error_note(err, "this program has MPI, and MPI does not run: call MPI_Init_thread(..., "
+                        "MPI_THREAD_MULTIPLE, ...) before rinit()");
+        return NULL;
+    }
+    return found.module + strlen("job_");
 }
 
 static void rpipe_job_peer_gone(int rank, enum control_end end, const char *why)
@@ -240,6 +260,7 @@ static int rpipe_job_open_layers(int *rank, int *size, struct error *err)
         .connection_failed = path_monitor_failed,
         .close_received = received_fd_close,
         .process = rpipe_job_peer_process,
+        .mpi_kind = rpipe_job_mpi_kind,
     };
     ends_start();
     boards_start();
@@ -257,6 +278,7 @@ static int rpipe_job_open_layers(int *rank, int *size, struct error *err)
         return rc;
     }
     btl_address_known(control_address());
+    btl_join(*size);
     wait_configure(control_local_ranks());
     job_label(label, sizeof(label));
     rc = counter_start(*rank, *size, label);
