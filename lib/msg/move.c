@@ -24,7 +24,7 @@ static void move_received(struct msg_request *r, int code)
     const uint32_t cell = r->cell_number;
 
     msg_request_received(l->msg, r, code); /* may free it */
-    RPIPE_FAILPOINT("rmsg cell: receive complete, before MOVED");
+    RPIPE_FAILPOINT("rmsg copy: receive complete, before MOVED");
     msg_out_say(l, MSG_WIRE_MOVED, 0, cell, NULL);
 }
 
@@ -120,14 +120,14 @@ static enum move_turn move_request(struct msg_request *r)
         return move_unreachable(l);
     if (!move_take(r, &chunk))
         return move_complete(r) ? MOVE_SOMETHING : MOVE_NOTHING;
-    RPIPE_FAILPOINT("rmsg cell: chunk taken");
+    RPIPE_FAILPOINT("rmsg copy: chunk taken");
     rc = move_copy(l, r, chunk);
     if (MSG_UNLIKELY(rc != 0)) {
         r->held = chunk + 1;
         return move_failed(l, rc);
     }
     r->held = 0;
-    RPIPE_FAILPOINT("rmsg cell: chunk copied, not counted");
+    RPIPE_FAILPOINT("rmsg copy: chunk copied, not counted");
     cell_copied(r->cell);
     if (r->send)
         l->msg->counts.chunks_written++;

@@ -74,7 +74,7 @@ static const char *window_attach(struct msg_link *l, const void *mem, size_t byt
     if (rwindow_way(l->remote) != RWINDOW_CROSS || rwindow_bytes(l->remote) != WINDOW_BYTES)
         return "a window that is not the memory of a process";
     l->probe = w.probe;
-    RPIPE_FAILPOINT("rmsg window: attached, before CELLS");
+    RPIPE_FAILPOINT("rmsg copy: window attached, before CELLS");
     window_send_cells(l);
     return NULL;
 }
@@ -88,7 +88,7 @@ static const char *window_keep_cells(struct msg_link *l, raddr_t d, size_t bytes
     l->in_cells = (struct msg_cell *)rmalloc_ptr(l->in, d);
     if ((uintptr_t)l->in_cells % sizeof(uint64_t) != 0)
         return "cells that are not aligned";
-    RPIPE_FAILPOINT("rmsg window: cells here, before READY");
+    RPIPE_FAILPOINT("rmsg copy: cells here, before READY");
     if (l->remote != NULL)
         msg_out_say(l, MSG_WIRE_READY, 0, 0, NULL);
     return NULL;

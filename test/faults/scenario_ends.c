@@ -552,6 +552,8 @@ const struct scenario scenarios[] = {
      NULL},
     {"board", scene_board, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false, false, NULL},
     {"copy", scene_copy, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false, false, NULL},
+    {"messages", scene_messages, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false, true,
+     NULL},
     {"team", scene_team, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false, true, NULL},
     {"cast", scene_cast, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", true, false, NULL},
     {"cast, asleep", scene_cast, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "sleep", "auto", true, false, NULL},

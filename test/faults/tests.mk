@@ -46,7 +46,7 @@ check_PROGRAMS += $(fault_tests) test/faults/namespace_rank
 # the layers that have steps (lib/util/failpoint.h), with them
 check_LTLIBRARIES += lib/libsteps.la
 lib_libsteps_la_SOURCES = $(lib_librpipe_la_SOURCES) $(lib_libsync_la_SOURCES) $(lib_libcontrol_la_SOURCES) \
-	$(lib_libbootstrap_la_SOURCES) $(lib_libcollengine_la_SOURCES)
+	$(lib_libbootstrap_la_SOURCES) $(lib_libcollengine_la_SOURCES) $(lib_libmsg_la_SOURCES)
 lib_libsteps_la_CPPFLAGS = $(AM_CPPFLAGS) $(long_names) -DRPIPE_FAILPOINTS
 with_steps = lib/libsteps.la lib/libcoll.la lib/libnak.la lib/libbtl.la lib/liballoc.la lib/libutil.la
 # and a copy of the backend of networks, which programs load that have the steps
@@ -60,7 +60,8 @@ test_faults_btl_ofi_la_CFLAGS = $(lib_btl_ofi_la_CFLAGS)
 test_faults_btl_ofi_la_LIBADD = $(lib_btl_ofi_la_LIBADD)
 test_faults_btl_ofi_la_LDFLAGS = $(lib_btl_ofi_la_LDFLAGS) -rpath /nowhere
 played = test/lib/job.c test/faults/kill_job.c test/faults/scenario.c test/faults/scenario_ends.c \
-	test/faults/scenario_board.c test/faults/scenario_cast.c test/faults/scenario_copy.c test/faults/scenario_regions.c \
+	test/faults/scenario_board.c test/faults/scenario_cast.c test/faults/scenario_copy.c test/faults/scenario_messages.c \
+	test/faults/scenario_regions.c \
 	test/faults/scenario_team.c test/faults/scenario_windows.c
 stepped = test/faults/stop_job.c test/faults/failpoint.c test/faults/failpoint_survey.c $(played)
 test_faults_kill_anywhere_SOURCES = test/faults/kill_anywhere.c $(played)
