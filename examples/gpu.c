@@ -84,7 +84,7 @@ static const char gpu_source[] =
     "{ for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < words;\n"
     "       i += gridDim.x * blockDim.x) if (at[i] != word(key, i)) atomicAdd(wrong, 1u); }\n";
 
-/* A failure of the driver while messages are under way: there is nothing to go on with. */
+/* A failure of the driver while messages are in flight ends the job. */
 static void gpu_must(int code, const char *call)
 {
     if (code == 0)

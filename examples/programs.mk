@@ -5,7 +5,8 @@
 
 exampledir = $(docdir)/examples
 dist_example_DATA = $(wildcard $(srcdir)/examples/*.[ch]) \
-	examples/CMakeLists.txt examples/Makefile examples/README.md
+	examples/CMakeLists.txt examples/Makefile examples/README.md \
+	$(gpu_sources)
 example_cppdir = $(exampledir)/cpp
 dist_example_cpp_DATA = $(wildcard $(srcdir)/examples/cpp/*.cc)
 example_fortrandir = $(exampledir)/fortran

@@ -11,7 +11,7 @@
  */
 #include "rgpu.h"
 
-#include "driver.h"
+#include "rgpu_driver.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -177,5 +177,6 @@ int main(int argc, char **argv)
                 stream(writer, ctx++, (rpipe_op_t)op, (rpipe_sync_t)mode);
     CHECK_OK(NULL, rexit());
     gpu.close(&gpu);
+    printf("rank %d: %u streams of %d messages were as sent\n", mp_rank, ctx, MESSAGES);
     return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * driver.h: the functions of a driver of GPUs, CUDA's or HIP's, which is opened at run time.
+ * rgpu_driver.h: the functions of a driver of GPUs, CUDA's or HIP's, which is opened at run time.
  *
  * The two have the same functions with the same arguments, under names of their own, and the same values of what is used here: so
  * this is one structure of pointers. Types are those of the calling convention: an address of the device, and a handle of memory,

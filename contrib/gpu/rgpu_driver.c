@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* driver.c: see driver.h. */
-#include "driver.h"
+/* rgpu_driver.c: see rgpu_driver.h. */
+#include "rgpu_driver.h"
 
 #include <dlfcn.h>
 #include <errno.h>
