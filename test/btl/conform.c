@@ -4,7 +4,8 @@
  *
  * Everything runs twice: between lines of one process, then between two, as far as the backend reaches. The other process is
  * started before this one opens any library. CONFORM_SECONDS: how long anything may take (60); CONFORM_ADDRESS: what backends receive
- * of this machine (127.0.0.1); CONFORM_KILL=0: the other process is not killed at the end. What backends read themselves
+ * of this machine (127.0.0.1); CONFORM_KILL=0: the other process is not killed at the end; CONFORM_PROCESSES=1: there is none;
+ * CONFORM_STREAMS=1: the lines of each thread are in a stream. What backends read themselves
  * (RPIPE_...) is passed on. RPIPE_MODULE_PATH is where they are.
  *
  * CONFORM_JOB=PATH: the two processes are ranks 0 and 1 of a launcher of MPI, which has started both, and meet at a socket with this
@@ -97,7 +98,7 @@ struct btl_connection *line_up(struct side *s, uint32_t id, uint32_t depth)
     int64_t deadline = patience();
     int rc;
 
-    rc = ops->connection_open(s->backend->btl, s->peer, role, depth, &connection, &address, &err);
+    rc = line_open(s->backend, s->peer, role, depth, &connection, &address, &err);
     REQUIRE(rc == 0, "connection_open: %d: %s", rc, err.text);
     REQUIRE(address.bytes > 0 && address.bytes <= sizeof(address.byte), "an address of %u bytes",
             address.bytes);
@@ -404,8 +405,11 @@ static void one_process(struct backend *b, uint64_t seed)
 static void two_processes(struct backend *b, uint64_t seed, int socket[AGENTS], pid_t target)
 {
     struct side side[AGENTS];
-    const char *kills = getenv("CONFORM_KILL");
+    const char *kills = getenv("CONFORM_KILL"), *processes = getenv("CONFORM_PROCESSES");
     struct error err = {""};
+
+    if (processes != NULL && strcmp(processes, "1") == 0)
+        return;
 
     if (b->ops->reach(b->btl, 1, &err) != 0) {
         /* a simulated network is one process; any other backend has to reach the other process, or has not been tested */

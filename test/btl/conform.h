@@ -37,6 +37,9 @@ struct backend {
 
 void backend_open(struct backend *b, const char *name, int rank);
 void backend_close(struct backend *b);
+/* connection_open; with CONFORM_STREAMS=1 in the stream of this thread, where the backend has streams. */
+int line_open(const struct backend *b, int peer, enum btl_role role, uint32_t depth,
+              struct btl_connection **connection, struct btl_address *address, struct error *err);
 
 int64_t patience(void); /* a deadline; CONFORM_SECONDS, 60 */
 /* The content of a slot. It is sealed: words may arrive in any order, so the flag is number and hash of the rest. */

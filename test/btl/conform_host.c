@@ -204,10 +204,48 @@ void backend_open(struct backend *b, const char *name, int rank)
             err.text);
 }
 
+/* ---- streams ---- */
+
+#define STREAMS_MOST 16
+
+static struct btl_stream *streams[STREAMS_MOST];
+static int stream_count;
+static _Thread_local struct btl_stream *stream_of_thread;
+
+static struct btl_stream *stream_here(const struct backend *b)
+{
+    struct error why = {""};
+    enum btl_share got;
+
+    if (stream_of_thread != NULL)
+        return stream_of_thread;
+    REQUIRE(b->ops->stream_open(b->btl, BTL_SHARE_DYNAMIC, &stream_of_thread, &got, &why) == 0,
+            "stream_open: %s", why.text);
+    pthread_mutex_lock(&lock);
+    REQUIRE(stream_count < STREAMS_MOST, "too many streams");
+    streams[stream_count++] = stream_of_thread;
+    pthread_mutex_unlock(&lock);
+    return stream_of_thread;
+}
+
+int line_open(const struct backend *b, int peer, enum btl_role role, uint32_t depth,
+              struct btl_connection **connection, struct btl_address *address, struct error *err)
+{
+    const char *in_streams = getenv("CONFORM_STREAMS");
+    int rc = b->ops->connection_open(b->btl, peer, role, depth, connection, address, err);
+
+    if (rc == 0 && b->ops->stream_open != NULL && in_streams != NULL &&
+        strcmp(in_streams, "1") == 0)
+        b->ops->connection_join(*connection, stream_here(b));
+    return rc;
+}
+
 void backend_close(struct backend *b)
 {
     if (!started)
         return;
+    for (int i = 0; i < stream_count; i++)
+        b->ops->stream_close(streams[i]);
     b->ops->close(b->btl);
     for (int i = 0; i < WATCHES_MOST; i++)
         REQUIRE(!watches[i].used, "close leaves a watch behind");

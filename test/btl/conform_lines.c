@@ -38,8 +38,7 @@ static void before_it_is_up(struct side *s)
     struct btl_connection *connection;
     struct error err = {""};
 
-    REQUIRE(ops->connection_open(s->backend->btl, s->peer, BTL_CONNECTS, 0, &connection, &address,
-                                 &err) == 0,
+    REQUIRE(line_open(s->backend, s->peer, BTL_CONNECTS, 0, &connection, &address, &err) == 0,
             "connection_open: %s", err.text);
     REQUIRE(ops->connection_state(connection, &err) == -EAGAIN,
             "connection_state of a line that is not connected");
@@ -167,8 +166,7 @@ static void connect_to_no_peer(struct side *s)
         int64_t deadline = patience();
         struct answer other =
             ask(s, (struct ask){.what = ASK_LINE, .id = 0, .a = BTL_ACCEPTS, .b = 0});
-        int rc = ops->connection_open(s->backend->btl, s->peer, BTL_CONNECTS, 0, &connection,
-                                      &address, &err);
+        int rc = line_open(s->backend, s->peer, BTL_CONNECTS, 0, &connection, &address, &err);
 
         REQUIRE(rc == 0, "connection_open: %d: %s", rc, err.text);
         ask(s, (struct ask){.what = ASK_CLOSE, .id = 0});
@@ -215,8 +213,7 @@ static void lines_come_and_go(struct side *s)
         struct answer other =
             ask(s, (struct ask){.what = ASK_LINE, .id = 0, .a = BTL_ACCEPTS, .b = 0});
 
-        REQUIRE(ops->connection_open(s->backend->btl, s->peer, BTL_CONNECTS, 0, &connection,
-                                     &address, &err) == 0,
+        REQUIRE(line_open(s->backend, s->peer, BTL_CONNECTS, 0, &connection, &address, &err) == 0,
                 "connection_open: %s", err.text);
         if (round & 1)
             REQUIRE(ops->connection_connect(connection, &other.address, &err) == 0,

@@ -139,8 +139,8 @@ static int serve(struct state *st, const struct ask *q, struct answer *answer)
         return b->ops->reach(b->btl, (int)q->a, &answer->err);
     case ASK_LINE:
         REQUIRE(*connection == NULL, "line %u is in use", q->id);
-        return b->ops->connection_open(b->btl, st->a->peer, (enum btl_role)q->a, (uint32_t)q->b,
-                                       connection, &answer->address, &answer->err);
+        return line_open(b, st->a->peer, (enum btl_role)q->a, (uint32_t)q->b, connection,
+                         &answer->address, &answer->err);
     case ASK_CONNECT:
         return b->ops->connection_connect(*connection, &q->address, &answer->err);
     case ASK_CLOSE:

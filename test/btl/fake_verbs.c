@@ -733,6 +733,7 @@ __attribute__((constructor)) static void fake_begin(void)
     process = getpid();
     (void)setenv("RPIPE_BTL", "verbs", 0);
     (void)setenv("PAIR_NET", "1", 0);
+    (void)setenv("CONFORM_PROCESSES", "1", 0);
     (void)setenv("PAIR_BTL", "verbs", 0);
     (void)setenv("PAIR_ONLY", "0", 0);
 }

@@ -17,9 +17,10 @@ network_scripts = \
 	test/btl/conform-mpi \
 	test/btl/conform-ofi \
 	test/btl/conform-sim \
-	test/btl/conform-tcp
+	test/btl/conform-tcp \
+	test/btl/conform-verbs
 dist_check_SCRIPTS += $(network_scripts) test/run-sim
-test/btl/conform-defects.log test/btl/conform-mpi.log test/btl/conform-ofi.log test/btl/conform-sim.log test/btl/conform-tcp.log: test/btl/conform$(EXEEXT) $(check_LTLIBRARIES)
+test/btl/conform-defects.log test/btl/conform-mpi.log test/btl/conform-ofi.log test/btl/conform-sim.log test/btl/conform-tcp.log test/btl/conform-verbs.log: test/btl/conform$(EXEEXT) $(fake_programs) $(check_LTLIBRARIES)
 # unit tests of pipes over the simulated network, or over the sockets of this host
 sim_tests = \
 	test/faults/given_back-1.sim \
@@ -72,14 +73,20 @@ endif
 fake_verbs = test/btl/fake_verbs.c test/btl/fake_verbs.h test/btl/fake_verbs_cm.c
 fake_flags = $(AM_CFLAGS) $(IBVERBS_CFLAGS) $(RDMACM_CFLAGS)
 fake_tests =
+fake_programs =
 if HAVE_VERBS
 fake_tests += test/btl/fake_counts test/btl/fake_errors test/btl/verbs_streams
+fake_programs += test/btl/fake_conform
 if HAVE_CMOCKA
 fake_tests += test/btl/fake_cork test/btl/fake_stream
 endif
 endif
-check_PROGRAMS += $(fake_tests)
+check_PROGRAMS += $(fake_tests) $(fake_programs)
 network_tests += $(fake_tests)
+test_btl_fake_conform_SOURCES = $(test_btl_conform_SOURCES) $(fake_verbs)
+test_btl_fake_conform_CFLAGS = $(fake_flags)
+test_btl_fake_conform_LDADD = lib/libutil.la $(IBVERBS_LIBS)
+test_btl_fake_conform_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 test_btl_fake_counts_SOURCES = test/btl/verbs_counts.c $(fake_verbs)
 test_btl_fake_counts_CFLAGS = $(fake_flags)
 test_btl_fake_counts_LDADD = lib/libutil.la $(IBVERBS_LIBS)

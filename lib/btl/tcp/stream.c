@@ -250,9 +250,9 @@ bool streams_may_sleep(struct btl *btl)
     if (!list_empty(&btl->streams) && !membarrier_all())
         atomic_thread_fence(memory_order_seq_cst); /* pairs with that of stream_gather */
     list_for_each (at, after, &btl->streams)
-        may = may && atomic_load_explicit(
-                         &container_of(at, struct btl_stream, link)->gathered_count,
-                         memory_order_relaxed) == 0;
+        may =
+            may && atomic_load_explicit(&container_of(at, struct btl_stream, link)->gathered_count,
+                                        memory_order_relaxed) == 0;
     pthread_mutex_unlock(&btl->lock);
     if (!may)
         atomic_store_explicit(&btl->sleeps, false, memory_order_relaxed);
