@@ -2,7 +2,7 @@
 /*
  * memory.c: see memory.h.
  *
- * MPI knows no access rights: a rank that has the address of attached memory can read it and write to
+ * MPI has no access rights: a rank that has the address of attached memory can read it and write to
  * it. The access that was asked for is in the key, so that two ends that disagree notice it.
  */
 #include "btl/mpi/memory.h"

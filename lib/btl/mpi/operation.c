@@ -2,8 +2,8 @@
 /*
  * operation.c: see operation.h.
  *
- * Invariants: an operation is spare, or in the queue, or in a round, which is what `used` and `in_round` say.
- * connection.in_rounds is the number of those in a round, connection.placing that of the writes that are not spare.
+ * Invariants: an operation is spare, or in the queue, or in a round: `used` is set if it is not spare, `in_round` if
+ * it is in a round. connection.in_rounds counts those in a round, connection.placing the writes that are not spare.
  */
 #include "btl/mpi/operation.h"
 
