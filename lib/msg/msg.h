@@ -53,7 +53,7 @@ struct msg_request {
     bool abandoned;  /* the program does not wait for it any more: freed when it is done */
     bool advertised; /* receive: an RTR has left or is owed, and was not refused */
     bool wishing;    /* receive: in link->wishing, to be advertised */
-    bool undoing;    /* receive: in link->undoing: not complete before UNDONE */
+    bool undoing;    /* receive: in link->undoing: complete with its message, or with UNDONE */
     bool
         blocking; /* receive of a call that may end before it: nothing is written into buf unless that call waits */
     int peer; /* as the program gave it: may be RMSG_ANY_SOURCE */

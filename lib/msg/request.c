@@ -6,16 +6,9 @@
 
 #include <errno.h>
 
-struct msg_request *msg_request_make(struct rmsg *msg, const char *call, bool send, int peer,
-                                     uint32_t space, uint32_t tag, void *buf, size_t bytes)
+static inline void request_init(struct msg_request *r, bool send, int peer, uint32_t space,
+                                uint32_t tag, void *buf, size_t bytes)
 {
-    struct msg_request *r = pool_get(&msg->requests);
-
-    if (MSG_UNLIKELY(r == NULL)) {
-        (void)msg_fail(-ENOMEM, "%s: no memory for a request; %u are active, at most %u can be",
-                       call, msg->requests.used, RMSG_REQUESTS);
-        return NULL;
-    }
     r->state = MSG_INACTIVE;
     r->send = send;
     r->sync = r->persistent = r->abandoned = false;
@@ -31,6 +24,19 @@ struct msg_request *msg_request_make(struct rmsg *msg, const char *call, bool se
     r->bytes = bytes;
     list_init(&r->queue);
     list_init(&r->undo_queue);
+}
+
+struct msg_request *msg_request_make(struct rmsg *msg, const char *call, bool send, int peer,
+                                     uint32_t space, uint32_t tag, void *buf, size_t bytes)
+{
+    struct msg_request *r = pool_get(&msg->requests);
+
+    if (MSG_UNLIKELY(r == NULL)) {
+        (void)msg_fail(-ENOMEM, "%s: no memory for a request; %u are active, at most %u can be",
+                       call, msg->requests.used, RMSG_REQUESTS);
+        return NULL;
+    }
+    request_init(r, send, peer, space, tag, buf, bytes);
     return r;
 }
 
@@ -39,9 +45,31 @@ void msg_request_free(struct rmsg *msg, struct msg_request *r)
     pool_put(&msg->requests, &r->item);
 }
 
+/*
+ * A receive that is cancelled has got its message: it is complete, whether or not the sender answers the UNDO. A request that nothing
+ * else refers to waits for the answer; without memory for one the receive does.
+ */
+static __attribute__((cold, noinline)) void request_leave_undo(struct rmsg *msg,
+                                                               struct msg_request *r)
+{
+    struct msg_request *g = pool_get(&msg->requests);
+
+    if (g == NULL)
+        return;
+    request_init(g, false, r->peer, r->space, r->tag, NULL, 0);
+    g->state = MSG_DONE;
+    g->abandoned = g->undoing = true;
+    g->undo = r->undo;
+    list_insert(&r->undo_queue, &g->undo_queue);
+    list_remove(&r->undo_queue);
+    r->undoing = false;
+}
+
 static inline void msg_request_complete(struct rmsg *msg, struct msg_request *r, int code)
 {
     r->state = MSG_DONE;
+    if (MSG_UNLIKELY(r->undoing))
+        request_leave_undo(msg, r);
     r->status.error = code;
     r->rtr = 0; /* numbers begin at 1: a REFUSED that comes later is not for its next start */
     if (r->cell != NULL) {

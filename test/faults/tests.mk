@@ -20,6 +20,7 @@ fault_tests = \
 	test/faults/close_without_memory \
 	test/faults/kept_handshakes \
 	test/faults/leaks \
+	test/faults/message_crossings \
 	test/faults/message_peers \
 	test/faults/passed_descriptors \
 	test/faults/closing_threads \
@@ -105,6 +106,8 @@ test_faults_byzantine_board_SOURCES = test/faults/byzantine_board.c test/lib/job
 test_faults_byzantine_coll_SOURCES = test/faults/byzantine_coll.c test/lib/job.c
 test_faults_byzantine_cast_SOURCES = test/faults/byzantine_cast.c test/lib/job.c
 test_faults_leaks_SOURCES = test/faults/leaks.c test/lib/job.c
+test_faults_message_crossings_SOURCES = test/faults/message_crossings.c test/lib/job.c
+test_faults_message_crossings_LDADD = $(with_steps)
 test_faults_message_peers_SOURCES = test/faults/message_peers.c test/lib/job.c
 test_faults_message_peers_LDFLAGS = -rdynamic
 test_faults_passed_descriptors_SOURCES = test/faults/passed_descriptors.c test/faults/passed_descriptors_wire.c \

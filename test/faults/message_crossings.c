@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * message_crossings.c: messages of a link that cross, and deadlines in the middle of a copy. Each crossing is forced: a rank stands
+ * still at a failpoint (lib/util/failpoint.h) until the other one has passed its own.
+ *
+ *   offered       an offer and an advertisement cross: the sender moves the payload for the advertisement
+ *   placed        UNDO crosses PLACED: the receive completes with the message
+ *   small         UNDO crosses a small message for the advertised receive: the same, and without a further call of the sender
+ *   both          RTR and UNDO cross an offer: the same
+ *   second        of two receives the first is cancelled, and UNDO crosses PLACED for it: the second one gets the next message
+ *   forgotten     UNDO is answered first: the receive is cancelled, and a later one gets the message
+ *   late_receive  a blocking receive reaches its deadline while the sender writes a chunk: its buffer is not written afterwards
+ *   late_send     a blocking send reaches its deadline while the receiver fetches a chunk: the receive is -ECANCELED
+ */
+#define RPIPE_FAILPOINTS /* for struct failpoint */
+#include "util/failpoint.h"
+
+#include "test/lib/job.h"
+
+#include <rmsg.h>
+
+enum { LARGE = 200000, TAG = 5, SHORT_MS = 200, LONG_MS = 20000 };
+
+static char out[LARGE], in[LARGE], second[LARGE];
+
+/* ---- standing still ---- */
+
+static struct {
+    struct board *board;
+    int rank;
+    const char *name; /* where; NULL: nowhere */
+    uint64_t until;   /* the other rank's steps */
+    bool passed;
+} stand;
+
+static _Atomic uint64_t *steps(int rank) { return &stand.board->rank[rank].done; }
+static void take_step(void) { atomic_fetch_add(steps(stand.rank), 1); }
+
+static void wait_for_step(uint64_t n)
+{
+    const int64_t patience = deadline_in_ms(LONG_MS);
+
+    while (atomic_load(steps(1 - stand.rank)) < n) {
+        CHECK(NULL, !deadline_passed(patience));
+        backoff_us(20);
+    }
+}
+
+/* In place of that of failpoint.c. */
+void failpoint_reached(const struct failpoint *failpoint)
+{
+    const char *name = stand.name;
+
+    if (name == NULL || strcmp(failpoint->name, name) != 0)
+        return;
+    stand.name = NULL; /* once */
+    stand.passed = true;
+    take_step();
+    wait_for_step(stand.until);
+}
+
+static void stand_at(const char *name, uint64_t until)
+{
+    stand.name = name;
+    stand.until = until;
+    stand.passed = false;
+}
+
+/* ---- the two ranks ---- */
+
+struct crossing {
+    rmsg_t msg;
+    int rank;
+    rmsg_request_t r;
+    bool copies;
+};
+
+static uint64_t count(const struct crossing *c, const char *name)
+{
+    uint64_t value = 0;
+
+    CHECK(NULL, rmsg_count(c->msg, name, &value) == 0);
+    return value;
+}
+
+static void receive(struct crossing *c, void *buf, rmsg_request_t *r)
+{
+    CHECK(NULL, rmsg_irecv(c->msg, 0, 0, TAG, buf, LARGE, r, 0) == 0);
+}
+
+static void send(struct crossing *c, size_t bytes, rmsg_request_t *r)
+{
+    CHECK(NULL, rmsg_isend(c->msg, 1, 0, TAG, out, bytes, r, 0) == 0);
+}
+
+/* The link is open, and cells are there if they can be; both ranks have taken as many steps. */
+static void open_link(struct crossing *c)
+{
+    for (int i = 0; i < 3; i++) {
+        rmsg_request_t r[2];
+
+        CHECK(NULL, rmsg_irecv(c->msg, 1 - c->rank, 1, 1, in, LARGE, &r[0], 0) == 0);
+        CHECK(NULL, rmsg_isend(c->msg, 1 - c->rank, 1, 1, out, LARGE, &r[1], 0) == 0);
+        CHECK(NULL, rmsg_wait_all(c->msg, r, 2, NULL, 0) == 0);
+    }
+    c->copies = count(c, "sent_shared") > 0;
+    memset(in, 0, LARGE);
+    pattern_fill(out, LARGE, 1);
+}
+
+static void arrived(const char *buf, size_t bytes) { CHECK(NULL, pattern_same(buf, bytes, 1)); }
+
+static void offered(struct crossing *c)
+{
+    const uint64_t before = count(c, "moved_for_rtr");
+
+    stand_at(c->rank == 0 ? "rmsg send: RTS written" : "rmsg receive: RTR written", 1);
+    if (c->rank == 0)
+        send(c, LARGE, &c->r);
+    else
+        receive(c, in, &c->r);
+    CHECK(NULL, stand.passed);
+    CHECK(NULL, rmsg_wait(c->msg, &c->r, NULL, 0) == 0);
+    if (c->rank == 0)
+        CHECK(NULL, count(c, "moved_for_rtr") == before + 1);
+    else
+        arrived(in, LARGE);
+}
+
+/* The sender has the advertisement; then its message and UNDO cross. */
+static void crosses_undo(struct crossing *c, size_t bytes, bool known)
+{
+    if (c->rank == 1) {
+        receive(c, in, &c->r);
+        take_step();
+        if (known)
+            wait_for_step(1);
+        stand_at("rmsg cancel: UNDO written", known ? 2 : 1);
+        CHECK(NULL, rmsg_cancel(c->msg, c->r) == 0);
+        CHECK(NULL, stand.passed);
+        CHECK(NULL, rmsg_wait(c->msg, &c->r, NULL, 0) == 0);
+        arrived(in, bytes);
+        return;
+    }
+    wait_for_step(1);
+    if (known) {
+        CHECK(NULL, rmsg_progress(c->msg) == 0);
+        CHECK(NULL, count(c, "rtr_stored") > 0);
+        take_step();
+    }
+    wait_for_step(2); /* UNDO is in the ring, and not read */
+    send(c, bytes, &c->r);
+    take_step();
+    CHECK(NULL, rmsg_wait(c->msg, &c->r, NULL, 0) == 0);
+    CHECK(NULL, !known || bytes < LARGE || count(c, "sent_placed") > 0);
+}
+
+static void placed(struct crossing *c) { crosses_undo(c, LARGE, true); }
+static void small(struct crossing *c) { crosses_undo(c, 100, true); }
+static void both(struct crossing *c) { crosses_undo(c, LARGE, false); }
+
+static void of_two(struct crossing *c)
+{
+    rmsg_request_t other;
+
+    if (c->rank == 1) {
+        receive(c, in, &c->r);
+        receive(c, second, &other);
+        take_step();
+        wait_for_step(1);
+        stand_at("rmsg cancel: UNDO written", 2);
+        CHECK(NULL, rmsg_cancel(c->msg, c->r) == 0);
+        CHECK(NULL, rmsg_wait(c->msg, &c->r, NULL, 0) == 0);
+        arrived(in, LARGE);
+        CHECK(NULL, rmsg_wait(c->msg, &other, NULL, 0) == 0);
+        CHECK(NULL, pattern_same(second, LARGE / 2, 2));
+        return;
+    }
+    wait_for_step(1);
+    CHECK(NULL, rmsg_progress(c->msg) == 0);
+    take_step();
+    wait_for_step(2);
+    send(c, LARGE, &c->r);
+    take_step();
+    CHECK(NULL, rmsg_wait(c->msg, &c->r, NULL, 0) == 0);
+    pattern_fill(out, LARGE, 2);
+    CHECK(NULL, rmsg_send(c->msg, 1, 0, TAG, out, LARGE / 2, 0) == 0);
+}
+
+static void forgotten(struct crossing *c)
+{
+    if (c->rank == 1) {
+        receive(c, in, &c->r);
+        CHECK(NULL, rmsg_cancel(c->msg, c->r) == 0);
+        take_step();
+        CHECK(NULL, rmsg_wait(c->msg, &c->r, NULL, 0) == -ECANCELED);
+        CHECK(NULL, rmsg_recv(c->msg, 0, 0, TAG, second, LARGE, NULL, 0) == 0);
+        arrived(second, LARGE);
+        CHECK(NULL, in[0] == 0 && in[LARGE - 1] == 0);
+        return;
+    }
+    wait_for_step(1);
+    stand_at("rmsg cancel: RTRs forgotten, before UNDONE", 0);
+    CHECK(NULL, rmsg_progress(c->msg) == 0);
+    CHECK(NULL, stand.passed);
+    CHECK(NULL, rmsg_send(c->msg, 1, 0, TAG, out, LARGE, 0) == 0);
+}
+
+/* ---- deadlines ---- */
+
+static void late_receive(struct crossing *c)
+{
+    int rc;
+
+    if (!c->copies)
+        return;
+    if (c->rank == 1) {
+        CHECK(NULL, rmsg_set_timeout(c->msg, SHORT_MS) == 0);
+        do { /* the offer has come */
+            rc = rmsg_probe(c->msg, 0, 0, TAG, NULL, 0);
+        } while (rc == -ETIMEDOUT);
+        CHECK(NULL, rc == 0);
+        stand_at("rmsg copy: chunk taken", 1); /* until the sender has taken one, too */
+        rc = rmsg_recv(c->msg, 0, 0, TAG, in, LARGE, NULL, 0);
+        REQUIRE(rc == -ETIMEDOUT, "%d: %s", rc, rerror(NULL));
+        memset(in, 0x55, LARGE);
+        take_step(); /* the sender goes on to write */
+        wait_for_step(2);
+        for (size_t i = 0; i < LARGE; i++)
+            REQUIRE(in[i] == 0x55, "byte %zu was written after the receive had returned", i);
+        rc = rmsg_send(c->msg, 0, 0, TAG, out, 8, 0);
+        REQUIRE(rc == -ETIMEDOUT, "%d: %s", rc, rerror(NULL)); /* how the link has ended */
+        return;
+    }
+    send(c, LARGE, &c->r);
+    stand_at("rmsg copy: chunk taken", 2);
+    rc = rmsg_wait(c->msg, &c->r, NULL, 0);
+    /* 0: the receiver has thrown the payload away */
+    REQUIRE(rc == 0 || rc == -ECONNRESET || rc == -EPIPE, "%d: %s", rc, rerror(NULL));
+    take_step();
+}
+
+static void late_send(struct crossing *c)
+{
+    int rc;
+
+    if (!c->copies)
+        return;
+    if (c->rank == 1) {
+        stand_at("rmsg copy: chunk taken", 1);
+        rc = rmsg_recv(c->msg, 0, 0, TAG, in, LARGE, NULL, 0);
+        REQUIRE(rc == -ECANCELED, "%d: %s", rc, rerror(NULL));
+    } else {
+        CHECK(NULL, rmsg_set_timeout(c->msg, SHORT_MS) == 0);
+        rc = rmsg_send(c->msg, 1, 0, TAG, out, LARGE, 0);
+        REQUIRE(rc == -ETIMEDOUT, "%d: %s", rc, rerror(NULL));
+        take_step();
+        CHECK(NULL, rmsg_set_timeout(c->msg, LONG_MS) == 0);
+    }
+    /* the link goes on */
+    if (c->rank == 0)
+        CHECK(NULL, rmsg_send(c->msg, 1, 0, TAG, out, LARGE, 0) == 0);
+    else
+        CHECK(NULL, rmsg_recv(c->msg, 0, 0, TAG, second, LARGE, NULL, 0) == 0);
+    if (c->rank == 1)
+        arrived(second, LARGE);
+}
+
+/* ---- the test ---- */
+
+static const struct {
+    const char *name;
+    void (*play)(struct crossing *c);
+} cases[] = {{"offered", offered},
+             {"placed", placed},
+             {"small", small},
+             {"both", both},
+             {"second", of_two},
+             {"forgotten", forgotten},
+             {"late_receive", late_receive},
+             {"late_send", late_send}};
+
+static int be(int rank, struct board *board, const void *arguments)
+{
+    const rmsg_config_t cfg = {.timeout_ms = LONG_MS};
+    const size_t which = *(const size_t *)arguments;
+    struct crossing c = {.rank = rank};
+
+    stand.board = board;
+    stand.rank = rank;
+    CHECK(NULL, rinit(NULL, NULL) == 0);
+    CHECK(NULL, rmsg_open(&c.msg, &cfg) == 0);
+    open_link(&c);
+    CHECK(NULL, network_barrier() == 0);
+    cases[which].play(&c);
+    CHECK(NULL, network_barrier() == 0);
+    CHECK(NULL, rmsg_close(c.msg) == 0);
+    CHECK(NULL, rexit() == 0);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct job job;
+
+        if (argc > 1 && strcmp(argv[1], cases[i].name) != 0)
+            continue;
+        job_prepare(&job, 2);
+        job_start(&job, be, &i);
+        for (int rank = 0; rank < 2; rank++)
+            EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0),
+                   "%s: rank %d: status 0x%x", cases[i].name, rank, (unsigned)job.status[rank]);
+        job_finish(&job);
+    }
+    return check_report(argv[0]);
+}
