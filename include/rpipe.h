@@ -490,6 +490,8 @@ typedef struct rboard_config {
     uint32_t flags; /* RBOARD_GO_ON */
     const uint64_t *
         each; /* bytes of the memory of each of the n members, the same at all; NULL: all have `bytes` */
+    uint64_t late,
+        late_bytes; /* whole pages of each memory, from byte `late` on, that rboard_open does not allocate; the same at all */
 } rboard_config_t;
 
 #define RBOARD_GO_ON                                                                               \

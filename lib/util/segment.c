@@ -25,6 +25,7 @@
 #endif
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22 /* linux/mman.h, Linux 5.14 */
+#define MADV_POPULATE_WRITE 23
 #endif
 #define HUGE_PAGE ((size_t)2 << 20)
 #define CHECK_FROM ((size_t)4 << 20)    /* bytes after which the available memory is checked */
@@ -163,9 +164,9 @@ static int segment_enough_memory(size_t bytes, struct error *err)
  * signals one call would never finish a large file. Each interruption therefore halves the size of
  * the next call.
  */
-static int segment_allocate(int fd, size_t bytes, size_t page)
+static int segment_allocate(int fd, size_t from, size_t bytes, size_t page)
 {
-    size_t done = 0, step = bytes;
+    size_t done = from, step = bytes - from;
 
     while (done < bytes) {
         if (step > bytes - done)
@@ -180,8 +181,8 @@ static int segment_allocate(int fd, size_t bytes, size_t page)
     return 0;
 }
 
-/* A memfd of `bytes`, in pages of `page`, with its memory allocated; or -errno. */
-static int segment_make_fd(size_t bytes, size_t page, unsigned flags)
+/* A memfd of `bytes`, in pages of `page`, with its memory allocated but for `late`; or -errno. */
+static int segment_make_fd(size_t bytes, size_t page, struct segment_late late, unsigned flags)
 {
     struct rlimit most;
     int fd, rc;
@@ -191,7 +192,9 @@ static int segment_make_fd(size_t bytes, size_t page, unsigned flags)
     fd = memfd_create("rmalloc", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
     if (fd < 0)
         return -errno;
-    rc = segment_allocate(fd, bytes, page);
+    rc = late.bytes > 0 ? segment_allocate(fd, 0, late.at, page) : 0;
+    if (rc == 0)
+        rc = segment_allocate(fd, late.bytes > 0 ? late.at + late.bytes : 0, bytes, page);
     if (rc != 0) {
         close(fd);
         return rc;
@@ -201,10 +204,13 @@ static int segment_make_fd(size_t bytes, size_t page, unsigned flags)
 
 /* Aligned (map.h), so that a heap is aligned to its unit at both ends. `bytes` are whole pages of the
  * file, so that MAP_FIXED replaces what has been reserved here, and nothing else. */
-static void *segment_map_file(size_t bytes, int protection, int fd)
+static void *segment_map_file(size_t bytes, int protection, bool aligned, int fd)
 {
-    void *at = map_aligned(bytes, PROT_NONE, MAP_NORESERVE);
+    void *at;
 
+    if (!aligned)
+        return mmap(NULL, bytes, protection, MAP_SHARED, fd, 0);
+    at = map_aligned(bytes, PROT_NONE, MAP_NORESERVE);
     if (at == MAP_FAILED)
         return MAP_FAILED;
     if (mmap(at, bytes, protection, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
@@ -222,7 +228,8 @@ static void *segment_map_file(size_t bytes, int protection, int fd)
  * not write: a peer that may write may also punch holes, and a hole in a hugetlb file may be
  * refilled by a SIGBUS only. Returns the descriptor, or -errno and an error message.
  */
-static int segment_make_file(size_t *bytes, bool peer_writes, bool huge, struct error *err)
+static int segment_make_file(size_t *bytes, bool peer_writes, bool huge, struct segment_late late,
+                             struct error *err)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     int file = -1, rc;
@@ -232,7 +239,7 @@ static int segment_make_file(size_t *bytes, bool peer_writes, bool huge, struct 
     if (huge && !peer_writes && *bytes >= HUGE_PAGE) {
         const size_t whole = map_round_up(*bytes, HUGE_PAGE);
 
-        file = segment_make_fd(whole, HUGE_PAGE, MFD_HUGETLB | MFD_HUGE_2MB);
+        file = segment_make_fd(whole, HUGE_PAGE, late, MFD_HUGETLB | MFD_HUGE_2MB);
         if (file >= 0)
             *bytes = whole;
         else
@@ -244,7 +251,7 @@ static int segment_make_file(size_t *bytes, bool peer_writes, bool huge, struct 
         *bytes = map_round_up(*bytes, page);
         if (segment_is_to_be_checked(*bytes) && (rc = segment_enough_memory(*bytes, err)) != 0)
             return rc;
-        file = segment_make_fd(*bytes, page, 0);
+        file = segment_make_fd(*bytes, page, late, 0);
     }
     if (file >= 0)
         return file;
@@ -255,19 +262,21 @@ static int segment_make_file(size_t *bytes, bool peer_writes, bool huge, struct 
 
 size_t segment_bytes(size_t bytes) { return map_round_up(bytes, (size_t)sysconf(_SC_PAGESIZE)); }
 
-int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, int *fd,
-                 struct error *err)
+static int segment_create(size_t bytes, bool peer_writes, bool huge,
+                          const struct segment_late *late, struct segment *s, int *fd,
+                          struct error *err)
 {
+    static const struct segment_late all = {0, 0};
     /* F_SEAL_SEAL: cells go to several peers; a seal added by one would exclude the others */
     const int seals =
         F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | (peer_writes ? 0 : F_SEAL_FUTURE_WRITE);
-    const int file = segment_make_file(&bytes, peer_writes, huge, err);
+    const int file = segment_make_file(&bytes, peer_writes, huge, late != NULL ? *late : all, err);
     void *base;
     int rc;
 
     if (file < 0)
         return file;
-    base = segment_map_file(bytes, PROT_READ | PROT_WRITE, file);
+    base = segment_map_file(bytes, PROT_READ | PROT_WRITE, late == NULL, file);
     if (base == MAP_FAILED) {
         rc = -errno;
         error_note(err, "shared memory of %zu bytes cannot be mapped: %s%s", bytes, strerror(-rc),
@@ -293,6 +302,28 @@ fail_file:
     return rc;
 }
 
+int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, int *fd,
+                 struct error *err)
+{
+    return segment_create(bytes, peer_writes, huge, NULL, s, fd, err);
+}
+
+int segment_make_late(size_t bytes, struct segment_late late, struct segment *s, int *fd,
+                      struct error *err)
+{
+    return segment_create(bytes, false, false, &late, s, fd, err);
+}
+
+bool segment_has_late(void) { return madvise(NULL, 0, MADV_POPULATE_WRITE) == 0; }
+
+int segment_allocate_late(void *at, size_t bytes)
+{
+    while (madvise(at, bytes, MADV_POPULATE_WRITE) != 0)
+        if (errno != EINTR && errno != EAGAIN)
+            return errno == EFAULT ? -ENOMEM : -errno; /* EFAULT: a store would be a SIGBUS */
+    return 0;
+}
+
 /* A mapping of a file of huge pages begins at one of them: EINVAL elsewhere. */
 static bool segment_maps_small_pages(int fd, size_t page)
 {
@@ -311,15 +342,19 @@ static size_t segment_page_bytes(int fd, const struct stat *st, bool *huge)
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     struct statfs fs;
 
+    *huge = false;
+    if ((size_t)st->st_blksize <= page)
+        return page;
     if (fstatfs(fd, &fs) == 0)
         *huge = fs.f_type == HUGETLBFS_MAGIC;
     else /* refused, by seccomp for example */
-        *huge = (size_t)st->st_blksize > page && !segment_maps_small_pages(fd, page);
+        *huge = !segment_maps_small_pages(fd, page);
     return *huge ? (size_t)st->st_blksize : page;
 }
 
 /* Whether a file that a peer has passed, with these seals, can be mapped. */
-static int segment_check(int fd, size_t bytes, int seals, bool *huge, struct error *err)
+static int segment_check(int fd, size_t bytes, size_t late, int seals, bool *huge,
+                         struct error *err)
 {
     struct stat st = {0};
     size_t page;
@@ -341,15 +376,17 @@ static int segment_check(int fd, size_t bytes, int seals, bool *huge, struct err
             "the peer passed huge pages without F_SEAL_FUTURE_WRITE, in which it could "
             "punch holes");
     /* reading what is not there would allocate it, at the expense of this process */
-    if ((uint64_t)st.st_blocks < bytes / 512)
+    if ((uint64_t)st.st_blocks < (bytes - late) / 512)
         return error_set(
             err, -EPROTO,
             "the shared memory that the peer passed has %lld allocated bytes of %zu (fallocate)",
-            (long long)st.st_blocks * 512, bytes);
+            (long long)st.st_blocks * 512, bytes - late);
     return 0;
 }
 
-int segment_map(int fd, size_t bytes, bool writable, struct segment *s, struct error *err)
+/* late: SIZE_MAX: all is to be there, and the mapping is aligned. */
+static int segment_map_any(int fd, size_t bytes, size_t late, bool writable, struct segment *s,
+                           struct error *err)
 {
     int seals = fcntl(fd, F_GET_SEALS), rc;
     bool huge = false;
@@ -362,10 +399,10 @@ int segment_map(int fd, size_t bytes, bool writable, struct segment *s, struct e
             "the shared memory that the peer passed has seals %#x; F_SEAL_SHRINK and F_SEAL_GROW "
             "(%#x) are needed",
             (unsigned)seals, (unsigned)(F_SEAL_SHRINK | F_SEAL_GROW));
-    rc = segment_check(fd, bytes, seals, &huge, err);
+    rc = segment_check(fd, bytes, late == SIZE_MAX ? 0 : late, seals, &huge, err);
     if (rc != 0)
         return rc;
-    base = segment_map_file(bytes, PROT_READ | (writable ? PROT_WRITE : 0), fd);
+    base = segment_map_file(bytes, PROT_READ | (writable ? PROT_WRITE : 0), late == SIZE_MAX, fd);
     if (base == MAP_FAILED) {
         rc = errno == EPERM || errno == EACCES
                  ? -EPROTO
@@ -379,6 +416,16 @@ int segment_map(int fd, size_t bytes, bool writable, struct segment *s, struct e
     s->bytes = bytes;
     s->huge = huge;
     return 0;
+}
+
+int segment_map(int fd, size_t bytes, bool writable, struct segment *s, struct error *err)
+{
+    return segment_map_any(fd, bytes, SIZE_MAX, writable, s, err);
+}
+
+int segment_map_late(int fd, size_t bytes, size_t late, struct segment *s, struct error *err)
+{
+    return segment_map_any(fd, bytes, late, false, s, err);
 }
 
 void segment_populate(const struct segment *s)

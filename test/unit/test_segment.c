@@ -91,11 +91,40 @@ static void test_huge_pages(void **state)
     close(fd);
 }
 
+/* Pages that are allocated later: a receiver expects the others to be there, and reads the late ones when they are. */
+static void test_late_memory(void **state)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const struct segment_late late = {.at = page, .bytes = 6 * page};
+    struct error err = {""};
+    struct segment own = {0}, theirs = {0};
+    struct stat st;
+    int fd = -1;
+
+    (void)state;
+    if (!segment_has_late())
+        skip(); /* a kernel before 5.14 */
+    assert_int_equal(segment_make_late(8 * page, late, &own, &fd, &err), 0);
+    assert_int_equal(fstat(fd, &st), 0);
+    assert_int_equal(st.st_blocks * 512, 2 * page);
+    assert_int_equal(segment_map(fd, 8 * page, false, &theirs, &err), -EPROTO);
+    assert_int_equal(segment_map_late(fd, 8 * page, late.bytes, &theirs, &err), 0);
+    assert_int_equal(segment_allocate_late((char *)own.base + late.at, late.bytes), 0);
+    assert_int_equal(fstat(fd, &st), 0);
+    assert_int_equal(st.st_blocks * 512, 8 * page);
+    ((char *)own.base)[late.at] = 7;
+    assert_int_equal(((const char *)theirs.base)[late.at], 7);
+    segment_unmap(&own);
+    segment_unmap(&theirs);
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ordinary_memory),
         cmocka_unit_test(test_huge_pages),
+        cmocka_unit_test(test_late_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

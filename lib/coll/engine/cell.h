@@ -5,7 +5,8 @@
  *     head    768 bytes: what the member is, `done`, and which operations it has begun
  *     cells   lines for messages: slot 0, the only one of most operations, has one for each of `depth` operations, the others for each of
  *             CELL_DEPTH: those of one slot follow each other, cell[slot][number mod its depth]
- *     heap    messages of more than CELL_BYTES, a ring in the order of operations
+ *     heap    messages of more than CELL_BYTES, a ring in the order of operations; its first BOARD_HEAP_FIRST bytes are allocated when the
+ *             team opens, the others by the owner before it stores there (engine_extend_heap)
  *     mem     memory of rcoll_alloc
  *     agree   what this member contributes to agreements, and its estimates of them
  *
@@ -104,6 +105,8 @@ struct agree_words {
 static_assert(sizeof(struct agree_words) == CACHE_LINE, "a line, and the bits behind it");
 
 #define BOARD_PAGE 4096
+#define BOARD_HEAP_FIRST                                                                           \
+    16384 /* of the heap, allocated when the team opens: more than its cards need */
 
 static inline size_t board_round(size_t bytes)
 {

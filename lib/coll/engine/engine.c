@@ -10,9 +10,13 @@
 #include "coll/engine/operation.h"
 #include "coll/engine/parts.h"
 #include "util/failpoint.h"
+#include "util/segment.h"
 
 #include <errno.h>
 #include <string.h>
+
+#define HEAP_LEAST 65536              /* bytes by which the allocated part of the heap grows */
+#define HEAP_STEP (UINT64_C(1) << 20) /* bytes that it grows beyond what is needed, at most */
 
 /* ---- numbers ---- */
 
@@ -62,6 +66,28 @@ static bool engine_allocate(struct rteam *t, struct operation *o, uint64_t numbe
     return ring_alloc(&t->ring, number, bytes, &o->heap_at);
 }
 
+/*
+ * Allocates the heap up to `end` at least, and as much again, but no more than HEAP_STEP beyond it: a call that is not counted takes less
+ * than a millisecond. 0, or the failure of the team.
+ */
+static __attribute__((cold, noinline)) int engine_extend_heap(struct rteam *t, uint64_t end)
+{
+    uint64_t to = 2 * t->heap_ready > end ? 2 * t->heap_ready : end;
+    int rc;
+
+    to = to < end + HEAP_STEP ? to : end + HEAP_STEP;
+    to = (to + HEAP_LEAST - 1) / HEAP_LEAST * HEAP_LEAST;
+    to = to < t->heap_bytes ? to : t->heap_bytes;
+    RPIPE_FAILPOINT("rcoll: heap extended");
+    rc = segment_allocate_late(t->heap + t->heap_ready, to - t->heap_ready);
+    if (rc != 0)
+        return team_fail(t, rc, t->me,
+                         "member %d, rank %d, has no memory for %llu bytes of its heap: %s", t->me,
+                         t->rank[t->me], (unsigned long long)to, strerror(-rc));
+    t->heap_ready = to;
+    return 0;
+}
+
 /* STEP_DONE: the next part of the plan runs. STEP_WAITS: not now. Or a failure. */
 static int engine_activate(struct rteam *t, struct rplan *plan)
 {
@@ -84,6 +110,12 @@ static int engine_activate(struct rteam *t, struct rplan *plan)
                          heap, (unsigned long long)t->heap_bytes);
     if (heap > 0 && !engine_allocate(t, o, plan->number, heap))
         return STEP_WAITS;
+    if (UNLIKELY(heap > 0 && o->heap_at + heap > t->heap_ready)) {
+        int rc = engine_extend_heap(t, o->heap_at + heap);
+
+        if (rc != 0)
+            return rc;
+    }
     o->program = p;
     o->number = plan->number;
     o->check = plan->history;

@@ -17,6 +17,7 @@
 #include "util/clock.h"
 #include "util/hash.h"
 #include "util/last_error.h"
+#include "util/segment.h"
 #include "util/settings.h"
 #include "util/sized.h"
 #include "util/failpoint.h"
@@ -129,13 +130,22 @@ static void team_set_cpus(struct head *head)
             head->cpus[i / 64] |= UINT64_C(1) << i % 64;
 }
 
+/* How much of the heap is allocated at once: all where it cannot be later, or pages are larger than those of the board. */
+static uint64_t team_heap_first(const struct rteam *t)
+{
+    return segment_has_late() && segment_bytes(1) == BOARD_PAGE ? BOARD_HEAP_FIRST : t->heap_bytes;
+}
+
 static int team_open_board(struct rteam *t, struct error *err)
 {
     size_t heap_at = board_heap_at(t->depth);
+    uint64_t ready = team_heap_first(t);
     rboard_config_t cfg = {.context = t->name,
                            .bytes = heap_at + t->heap_bytes + t->mem_bytes +
                                     board_round(agree_bytes(t->size)),
-                           .timeout_ms = t->timeout_ms == 0 ? R_AT_ONCE : t->timeout_ms};
+                           .timeout_ms = t->timeout_ms == 0 ? R_AT_ONCE : t->timeout_ms,
+                           .late = heap_at + ready,
+                           .late_bytes = t->heap_bytes - ready};
     int rc = rboard_open(&t->board, &cfg, t->rank, t->size);
 
     if (rc != 0)
@@ -144,6 +154,7 @@ static int team_open_board(struct rteam *t, struct error *err)
     t->head = rboard_mem(t->board);
     t->cells = (struct cell *)(t->head + 1);
     t->heap = (char *)t->head + heap_at;
+    t->heap_ready = ready;
     t->number = t->done = 1;
     t->floor = 1;
     ring_init(&t->ring, t->heap_bytes);

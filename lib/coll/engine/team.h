@@ -49,6 +49,7 @@ struct rteam {
     char *backend;
     uint32_t depth;
     uint64_t heap_bytes, mem_bytes;
+    uint64_t heap_ready; /* bytes of the own heap, from its beginning, that are allocated */
     /* the own board */
     struct head *head;
     struct cell *cells;

@@ -73,8 +73,9 @@ struct rboard {
     int n, me;
     struct board_member *member;
     uint32_t hosts;
-    uint32_t awaited; /* members of this host whose memory is awaited */
-    bool goes_on;     /* RBOARD_GO_ON */
+    uint32_t awaited;         /* members of this host whose memory is awaited */
+    bool goes_on;             /* RBOARD_GO_ON */
+    struct segment_late late; /* of the memory of each member */
     int timeout_ms;
     struct segment segment; /* own memory */
     int fd;                 /* of it, until each member of the host has it; or -1 */

@@ -87,7 +87,8 @@ static int board_map(struct rboard *b, int sender, const struct board_message *m
     if (seals < 0 || (seals & F_SEAL_FUTURE_WRITE) == 0)
         return error_set(err, -EPROTO, "it is not memory with F_SEAL_FUTURE_WRITE (seals %#x)",
                          (unsigned)seals);
-    return segment_map(fd, board_segment_bytes(b, sender), false, &member->segment, err);
+    return segment_map_late(fd, board_segment_bytes(b, sender), b->late.bytes, &member->segment,
+                            err);
 }
 
 static const _Atomic uint32_t *board_sleepers_in(const struct rboard *b, int member)

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #define MEMBERS_MOST 65536
 #define BYTES_DEFAULT 4096
@@ -25,8 +26,28 @@
 
 /* ---- what the caller gives ---- */
 
+/* Whole pages of the memory of each member. */
+static int board_check_late(const rboard_config_t *cfg, int n, struct error *err)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t least = cfg->bytes;
+
+    for (int i = 0; i < n && cfg->each != NULL; i++)
+        least = i == 0 || cfg->each[i] < least ? cfg->each[i] : least;
+    if (cfg->late % page == 0 && cfg->late_bytes % page == 0 && cfg->late <= least &&
+        cfg->late_bytes <= least - cfg->late)
+        return 0;
+    return error_set(err, -EINVAL,
+                     "late is %llu and late_bytes is %llu; they must be whole pages of %llu bytes, "
+                     "within the memory of each member, %llu bytes",
+                     (unsigned long long)cfg->late, (unsigned long long)cfg->late_bytes,
+                     (unsigned long long)page, (unsigned long long)least);
+}
+
 static int board_check_config(const rboard_config_t *cfg, int n, int *timeout_ms, struct error *err)
 {
+    int rc;
+
     if (n < 1 || n > MEMBERS_MOST)
         return error_set(err, -EINVAL, "n is %d; it must be 1 to %d", n, MEMBERS_MOST);
     if ((cfg->flags & ~RBOARD_GO_ON) != 0)
@@ -38,6 +59,8 @@ static int board_check_config(const rboard_config_t *cfg, int n, int *timeout_ms
             return error_set(err, -EINVAL, "member %d has %llu bytes; it must be at most 2^40", i,
                              (unsigned long long)bytes);
     }
+    if (cfg->late_bytes > 0 && (rc = board_check_late(cfg, n, err)) != 0)
+        return rc;
     if ((cfg->context & CONTEXT_LIBRARY) != 0)
         return error_set(err, -EINVAL,
                          "context is 0x%llx; it must be below 2^61 or come from rcontext",
@@ -167,7 +190,7 @@ static int board_make_memory(struct rboard *b, struct error *err)
     const size_t line = board_line(b, b->me);
     struct board_member *m = &b->member[b->me];
     struct board_line *own;
-    int rc = segment_make(board_segment_bytes(b, b->me), false, false, &b->segment, &b->fd, err);
+    int rc = segment_make_late(board_segment_bytes(b, b->me), b->late, &b->segment, &b->fd, err);
 
     if (rc != 0)
         return rc;
@@ -308,6 +331,8 @@ static int board_open(rboard_t *board, const rboard_config_t *cfg, const int *ra
     board_set_bytes(b, &known);
     b->goes_on = (known.flags & RBOARD_GO_ON) != 0;
     b->timeout_ms = timeout_ms;
+    if (segment_has_late())
+        b->late = (struct segment_late){.at = known.late, .bytes = known.late_bytes};
     if ((rc = board_set_ranks(b, ranks, &err)) == 0 && (rc = board_find_hosts(b, &err)) == 0 &&
         (rc = board_find_mates(b, &err)) == 0 && (rc = board_make_memory(b, &err)) == 0 &&
         (rc = board_register(b, known.context, &err)) == 0) {
