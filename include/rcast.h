@@ -75,6 +75,9 @@ int rcast_set_timeout(rcast_t cast, int timeout_ms);
  */
 int rcast_close(rcast_t cast);
 
+/* Closes this end at once. Of the writer: readers that lack a message get -ECONNRESET, as if its process had died. */
+int rcast_discard(rcast_t cast);
+
 #pragma GCC visibility pop
 
 /* A macro adds the size that a structure has in this header; see "Sizes" in rmalloc.h. */

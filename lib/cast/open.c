@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * open.c: rcast_open, rcast_close, and what rexit closes; see cast.h.
+ * open.c: rcast_open, rcast_close, rcast_discard, and what rexit closes; see cast.h.
  *
  * The board of a cast goes on after losses, and has the ring and the heap at the writer and one line at each reader. It is opened by
  * members of all hosts, since it finds out which host each is on.
@@ -312,6 +312,21 @@ int rcast_close(rcast_t cast)
         rc = close_writer(cast);
     if (rc == 0)
         open_discard(cast);
+    return call_end(&call, rc);
+}
+
+/* Readers learn of it as of a death: on a host by the loss of the board, elsewhere by that the writer is gone before its END. */
+int rcast_discard(rcast_t cast)
+{
+    struct call call;
+    int rc = cast_begin(&call, "rcast_discard", cast, CAST_ANY);
+
+    if (rc == 0) {
+        if (cast->writes)
+            (void)rboard_fail(cast->board, -ECONNRESET);
+        RPIPE_FAILPOINT("rcast_discard: failed");
+        open_discard(cast);
+    }
     return call_end(&call, rc);
 }
 

@@ -262,6 +262,33 @@ static void late_readers(uint64_t context, uint32_t again)
     }
 }
 
+/* The writer discards a cast of which readers have got one message of two, or, `late`, that they have not opened: both get a loss. */
+static void discarded(uint64_t context, bool late)
+{
+    uint64_t value = 5;
+    size_t bytes;
+    rcast_t c = NULL;
+
+    if (mp_rank == 0 || !late)
+        c = cast_of((rcast_config_t){.context = context});
+    if (mp_rank == 0)
+        CHECK_OK(NULL, rcast_send(c, &value, sizeof(value), R_NOWAIT));
+    else if (!late)
+        CHECK_OK(NULL, rcast_recv(c, &value, sizeof(value), &bytes, 0));
+    CHECK_OK(NULL, network_barrier());
+    if (mp_rank == 0) {
+        CHECK_OK(NULL, rcast_discard(c)); /* does not wait */
+        CHECK_RC(-ENOTCONN, NULL, rcast_discard(c));
+    }
+    CHECK_OK(NULL, network_barrier());
+    if (mp_rank != 0) {
+        if (late)
+            c = cast_of((rcast_config_t){.context = context});
+        CHECK_RC(-ECONNRESET, NULL, rcast_recv(c, &value, sizeof(value), &bytes, 0));
+        CHECK_OK(NULL, rcast_discard(c));
+    }
+}
+
 /* Readers close after so many messages as they have ranks; the writer goes on until none is left. */
 static void readers_close(uint64_t context)
 {
@@ -375,6 +402,9 @@ int main(int argc, char **argv)
     held_all(context++);
     late_readers(context++, 20);
     readers_close(context++);
+    discarded(context++, false);
+    if (!apart) /* on another host a writer that is not there yet is awaited */
+        discarded(context++, true);
     several(context++);
     if (!apart) {
         differ(context++, (rcast_config_t){.heap_bytes = 8192, .timeout_ms = R_FOREVER});

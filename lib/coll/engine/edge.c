@@ -145,7 +145,7 @@ int edge_open_all(struct rteam *t, const struct program *p)
     return rc;
 }
 
-/* The writer of a cast waits for its readers, but not where one may never open it. */
+/* The writer of a cast waits for its readers, but not those of a team that has failed: one may never open it. */
 static void edge_close(const struct rteam *t, struct edge *edge)
 {
     if (edge->out != NULL)
@@ -154,8 +154,9 @@ static void edge_close(const struct rteam *t, struct edge *edge)
         (void)rpipe_close(edge->in);
     if (edge->cast != NULL) {
         if (t->lost != 0)
-            (void)rcast_set_timeout(edge->cast, R_AT_ONCE);
-        (void)rcast_close(edge->cast);
+            (void)rcast_discard(edge->cast);
+        else
+            (void)rcast_close(edge->cast);
     }
     for (uint32_t k = 0; k < edge->count; k++)
         free(edge->early[k].copy);
