@@ -243,7 +243,7 @@ static bool cost_all_work_alike(enum coll_kind kind, enum coll_algorithm algorit
 {
     if (kind == COLL_REDUCE || kind == COLL_GATHER || kind == COLL_SCATTER)
         return algorithm == COLL_RABENSEIFNER || (kind == COLL_SCATTER && algorithm == COLL_FETCH);
-    return algorithm != COLL_TREE && algorithm != COLL_HOSTS;
+    return algorithm != COLL_TREE && algorithm != COLL_HOSTS && algorithm != COLL_CAST;
 }
 
 uint64_t coll_cost(const struct shape *shape, const struct coll_request *request,

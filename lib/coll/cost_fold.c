@@ -128,6 +128,7 @@ uint64_t cost_of_bcast(const struct cost *c)
     case COLL_FETCH:
         return cost_fetches(c, 1, c->bytes, n - 1);
     case COLL_CAST:
+        time = model_times(c->queue, time); /* as above */
         return model_add(model_add(time, cost_cast(c, c->bytes)), cost_host_spread(c));
     case COLL_SCATTER_RING:
         for (uint64_t d = 1; d < n; d *= 2)

@@ -292,6 +292,27 @@ static void a_cast_is_chosen_by_its_cost(void **state)
     shape_free(&one);
 }
 
+/* The q members of a core copy the result one after the other, once each: q - 1 copies more than where each has a core. */
+static void members_of_a_core_copy_once_each(void **state)
+{
+    const struct coll_choice cast = {.algorithm = COLL_CAST, .radix = 2};
+    struct coll_request request[2] = {request_of(COLL_BCAST, 4096),
+                                      request_of(COLL_ALLREDUCE, 4096)};
+    struct coll_model model = coll_model_default();
+    struct shape apart, shared;
+    struct error err = {""};
+
+    (void)state;
+    assert_int_equal(coll_model_parse(&model, "Lm=9000 L=0 m=0 sigma=0 step=0 Bc=1", &err), 0);
+    shape_rows(&apart, 4, 4, 4);
+    shape_rows(&shared, 4, 4, 1);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(coll_cost(&shared, &request[i], &cast, &model),
+                         coll_cost(&apart, &request[i], &cast, &model) + 3 * 4096 * model.copy);
+    shape_free(&apart);
+    shape_free(&shared);
+}
+
 /* Random requests: there is a choice, the same at all members, and it can be built. */
 static void every_request_has_a_choice(void **state)
 {
@@ -357,6 +378,7 @@ int main(void)
         cmocka_unit_test(a_rule_that_cannot_be_is_explained),
         cmocka_unit_test(the_right_algorithm_is_chosen),
         cmocka_unit_test(a_cast_is_chosen_by_its_cost),
+        cmocka_unit_test(members_of_a_core_copy_once_each),
         cmocka_unit_test(every_request_has_a_choice),
         cmocka_unit_test(huge_numbers_saturate),
     };
