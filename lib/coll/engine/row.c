@@ -36,8 +36,7 @@ int row_bind(const struct rplan *plan, struct program *p, struct error *err)
         struct step *s = &p->steps[i];
 
         if (s->kind == STEP_SEND || s->kind == STEP_RECV) {
-            const char *board =
-                s->kind == STEP_SEND ? (const char *)t->head : t->board_of[s->peer];
+            const char *board = s->kind == STEP_SEND ? (const char *)t->head : t->board_of[s->peer];
             const void *cells = board + sizeof(struct head);
 
             s->cells = (const struct cell *)cells + cell_index(t->depth, 0, s->slot);
