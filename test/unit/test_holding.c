@@ -2,9 +2,12 @@
 /*
  * test_holding.c: a forgotten rfree is named at both ends: the writer's deadline has how many messages and bytes did not come back,
  * and whether the reader has read them; the reader's deadline has what it holds; its log has that the writer waits. Written from the
- * manual alone (rmalloc, rread).
+ * manual alone (rmalloc, rread), but for test_credits_pending.
  */
 #include "test/lib/pair.h"
+
+#include "rpipe/end/path.h"
+#include "rpipe/end/rch.h"
 
 #include <fcntl.h>
 
@@ -150,11 +153,37 @@ static void test_log(rpipe_op_t op)
     free_all(&p, held, FEW);
 }
 
+static int credits_pending(struct rch *ch, enum credit_need need)
+{
+    (void)ch, (void)need;
+    return R_PENDING;
+}
+
+/*
+ * A connection that has failed gives no credits, R_PENDING, until the reason is known: a deadline that passes meanwhile is that, and
+ * not "repeat the call". Found by byzantine over tcp.
+ */
+static void test_credits_pending(rpipe_op_t op)
+{
+    raddr_t held[FEW];
+    struct pair p = full_pipe(op, held, FEW);
+    const struct path_ops *path = p.w->path;
+    struct path_ops broken = *path;
+
+    broken.fetch_credits = credits_pending;
+    p.w->path = &broken;
+    CHECK_ERRNO(ETIMEDOUT, rmalloc(p.w, SIZE));
+    CHECK_ERROR(p.w, "1024 bytes within 20 ms");
+    p.w->path = path;
+    free_all(&p, held, FEW);
+}
+
 static int group(void)
 {
     const struct CMUnitTest tests[] = {
         BOTH(test_all_read),     BOTH(test_some_read), BOTH(test_none_read),
         BOTH(test_nothing_held), BOTH(test_queue),     BOTH(test_log),
+        BOTH(test_credits_pending),
     };
 
     return cmocka_run_group_tests(tests, pair_setup, pair_teardown);

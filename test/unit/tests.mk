@@ -195,7 +195,6 @@ test_unit_test_sizes_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_startup_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_eager_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_errors_LDADD = $(public) $(CMOCKA_LIBS)
-test_unit_test_holding_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_strings_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_fold_LDADD = lib/libutil.la $(CMOCKA_LIBS) -lm
 test_unit_test_received_fd_LDADD = lib/libutil.la $(CMOCKA_LIBS)

@@ -4,7 +4,8 @@
  *
  * The writer has counts of messages, not a list of those that the reader holds: `outstanding` of the heap were sent and have not come
  * back, `unread` of all kinds were sent and not read, so at least outstanding - unread were read and not freed. Over a network both
- * are as of the last credits.
+ * are as of the last credits; so they are too where the reason of a failed connection is still awaited (R_PENDING), since a deadline
+ * that has passed is the result all the same.
  */
 #include "rpipe/data/holding.h"
 
@@ -34,6 +35,7 @@ static int holding_count(struct rch *ch, struct holding *h)
 
     if (rc == 0)
         rc = ch->path->fetch_credits(ch, NEED_MEMORY);
+    rc = rc == R_PENDING ? 0 : rc;
     h->sent = sent - job_first();
     h->unread = sent - credit_slots_read(ch);
     h->outstanding = ch->w.blocks.sent - ch->w.blocks.returned;
