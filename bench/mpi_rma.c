@@ -353,8 +353,8 @@ int main(int argc, char **argv)
     r.buf = calloc(1, (size_t)r.bytes);
     if (r.buf == NULL)
         MPI_Abort(MPI_COMM_WORLD, 1);
-    MPI_Win_allocate((FLAG_BYTES + r.bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES, 1, MPI_INFO_NULL,
-                     MPI_COMM_WORLD, &r.base, &r.win);
+    MPI_Win_allocate((FLAG_BYTES + r.bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES, 1,
+                     MPI_INFO_NULL, MPI_COMM_WORLD, &r.base, &r.win);
     peer_group = rma_group_of_peer(&r);
     MPI_Get_library_version(version, &length);
     version[strcspn(version, ",\n")] = '\0';

@@ -181,8 +181,8 @@ static void test_credits_pending(rpipe_op_t op)
 static int group(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(test_all_read),     BOTH(test_some_read), BOTH(test_none_read),
-        BOTH(test_nothing_held), BOTH(test_queue),     BOTH(test_log),
+        BOTH(test_all_read),        BOTH(test_some_read), BOTH(test_none_read),
+        BOTH(test_nothing_held),    BOTH(test_queue),     BOTH(test_log),
         BOTH(test_credits_pending),
     };
 
