@@ -41,6 +41,7 @@ mpi_programs = \
 	test/mpi/mp_region \
 	test/mpi/mp_reopen \
 	test/mpi/mp_soak \
+	test/mpi/mp_streams \
 	test/mpi/mp_threads \
 	test/mpi/mp_window \
 	test/mpi/mp_wait
@@ -260,6 +261,10 @@ mpi_tests = \
 	test/mpi/mp_soak-3-signals.mpi \
 	test/mpi/mp_soak-5-threads.mpi \
 	test/mpi/mp_soak-8.mpi \
+	test/mpi/mp_streams-2.mpi \
+	test/mpi/mp_streams-2+ofi.mpi \
+	test/mpi/mp_streams-2+tcp.mpi \
+	test/mpi/mp_streams-3+tcp.mpi \
 	test/mpi/mp_threads-2.mpi \
 	test/mpi/mp_threads-2+tcp.mpi \
 	test/mpi/mp_threads-5.mpi \
@@ -320,6 +325,7 @@ test_mpi_mp_pipe_LDADD = $(public)
 test_mpi_mp_region_LDADD = $(public)
 test_mpi_mp_reopen_LDADD = $(public)
 test_mpi_mp_soak_LDADD = $(public)
+test_mpi_mp_streams_LDADD = $(public)
 test_mpi_mp_threads_LDADD = $(public)
 test_mpi_mp_window_LDADD = $(public)
 test_mpi_mp_wait_LDADD = $(public)
