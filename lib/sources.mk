@@ -670,6 +670,8 @@ lib_btl_tcp_la_SOURCES = \
 	lib/btl/tcp/request.h \
 	lib/btl/tcp/stream.c \
 	lib/btl/tcp/stream.h \
+	lib/btl/tcp/stream_gather.c \
+	lib/btl/tcp/stream_gather.h \
 	lib/btl/tcp/tcp.h \
 	lib/btl/tcp/transfer.c \
 	lib/btl/tcp/transfer.h

@@ -18,7 +18,7 @@ void biased_init(struct biased *b)
     atomic_init(&b->revoked, 0);
     b->fences = !membarrier_registered();
     b->candidate = 0;
-    b->looks = 0;
+    b->polls = 0;
     pthread_mutex_init(&b->mutex, NULL);
 }
 
@@ -37,12 +37,12 @@ static bool biased_revoke(struct biased *b)
 /* Mutex held. */
 static bool biased_may_own(struct biased *b, enum biased_claim claim)
 {
-    if (claim != BIASED_LOOKING)
+    if (claim != BIASED_POLLING)
         return claim == BIASED_AT_ONCE;
     if (b->candidate != biased_self())
-        b->looks = 0;
+        b->polls = 0;
     b->candidate = biased_self();
-    return ++b->looks >= BIASED_LOOKS;
+    return ++b->polls >= BIASED_POLLS;
 }
 
 void biased_enter_other(struct biased *b, enum biased_claim claim)

@@ -10,8 +10,8 @@
  * 1. At most one thread is inside.
  * 2. The first thread that enters and claims it becomes the owner, and stays it: with two owners, one after the other, the store of
  *    `inside` with which the old one leaves would hide that of the new one (mutant M_CHANGES).
- * 3. A thread that only looks claims it after BIASED_LOOKS times with no other thread between: one that opens what another one uses
- *    looks a few times.
+ * 3. A thread that only polls becomes the owner after BIASED_POLLS times with no other thread between: one that opens what another one uses
+ *    polls a few times.
  */
 #ifndef UTIL_BIASED_H
 #define UTIL_BIASED_H
@@ -23,10 +23,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define BIASED_LOOKS 64u
+#define BIASED_POLLS 64u
 
 /* Whether the thread that enters may become the owner. */
-enum biased_claim { BIASED_NEVER, BIASED_LOOKING, BIASED_AT_ONCE };
+enum biased_claim { BIASED_NEVER, BIASED_POLLING, BIASED_AT_ONCE };
 
 struct biased {
     _Alignas(64) _Atomic uintptr_t owner; /* of a thread: its pthread_self(); 0: none yet */
@@ -34,8 +34,8 @@ struct biased {
     _Atomic uint32_t revoked;             /* another thread is, or waits to be */
     bool fences;                          /* no membarrier: the owner executes the fence */
     _Alignas(64) pthread_mutex_t mutex;   /* of the other threads; and of the two that follow */
-    uintptr_t candidate;                  /* the last thread that was BIASED_LOOKING */
-    uint32_t looks;                       /* how often, one after the other */
+    uintptr_t candidate;                  /* the last thread that was BIASED_POLLING */
+    uint32_t polls;                       /* how often, one after the other */
 };
 
 void biased_init(struct biased *b);

@@ -49,8 +49,7 @@ static void tcp_connection_free(struct btl_connection *c)
 
 static struct btl_connection *tcp_connection_new(struct btl *btl, uint32_t depth)
 {
-    const size_t bytes = (sizeof(struct btl_connection) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
-    struct btl_connection *c = aligned_alloc(CACHE_LINE, bytes);
+    struct btl_connection *c = aligned_alloc(_Alignof(struct btl_connection), sizeof(*c));
 
     if (c == NULL)
         return NULL;

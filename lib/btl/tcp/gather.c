@@ -10,7 +10,7 @@
 #include "btl/tcp/gather.h"
 
 #include "btl/tcp/queue.h"
-#include "btl/tcp/stream.h"
+#include "btl/tcp/stream_gather.h"
 
 #include "util/clock.h"
 

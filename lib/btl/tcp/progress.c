@@ -25,6 +25,7 @@
 #include "btl/tcp/listener.h"
 #include "btl/tcp/receive.h"
 #include "btl/tcp/stream.h"
+#include "btl/tcp/stream_gather.h"
 
 #include "util/clock.h"
 #include "util/failpoint.h"
@@ -243,7 +244,7 @@ void progress_one(struct btl_connection *c)
     int64_t now;
 
     if (up && c->stream != NULL) {
-        const bool as_owner = tcp_enter(c, tcp_claim(btl, BIASED_LOOKING));
+        const bool as_owner = tcp_enter(c, tcp_claim(btl, BIASED_POLLING));
 
         progress_in_stream(c);
         tcp_leave(c, as_owner);

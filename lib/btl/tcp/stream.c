@@ -6,14 +6,9 @@
  */
 #include "btl/tcp/stream.h"
 
-#include "btl/tcp/queue.h"
-
-#include "util/clock.h"
-#include "util/cpu.h"
 #include "util/failpoint.h"
 #include "util/fork_fds.h"
 #include "util/limit.h"
-#include "util/membarrier.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +16,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
-static const char *const stream_names[] = {
+static const char *const tcp_stream_names[] = {
     [BTL_SHARE_DYNAMIC] = "dynamic",     [BTL_SHARE_EVERYWHERE] = "everywhere",
     [BTL_SHARE_2XDYNAMIC] = "2xdynamic", [BTL_SHARE_SHARED_DYNAMIC] = "shared dynamic",
     [BTL_SHARE_STATIC] = "static",       [BTL_SHARE_THREADS] = "threads"};
@@ -46,7 +41,7 @@ static int stream_register(struct btl *btl, struct btl_stream *s)
     return 0;
 }
 
-static void stream_free(struct btl_stream *s)
+static void tcp_stream_free(struct btl_stream *s)
 {
     fork_fds_close(s->epoll);
     biased_fini(&s->lock);
@@ -81,13 +76,13 @@ int tcp_stream_open(struct btl *btl, enum btl_share wanted, struct btl_stream **
         pthread_mutex_unlock(&btl->lock);
     }
     if (rc != 0) {
-        stream_free(s);
+        tcp_stream_free(s);
         return error_set(why, rc, "threads, since there is no further epoll_create1(2): %s%s",
                          strerror(-rc), limit_of(-rc));
     }
     *got = BTL_SHARE_EVERYWHERE;
     error_note(why, "everywhere%s%s; a socket for each pipe, a set of sockets and no lock",
-               wanted != *got ? " for " : "", wanted != *got ? stream_names[wanted] : "");
+               wanted != *got ? " for " : "", wanted != *got ? tcp_stream_names[wanted] : "");
     *out = s;
     return 0;
 }
@@ -109,7 +104,7 @@ void stream_put(struct btl_stream *s)
         return;
     as_owner = biased_enter(&s->lock, BIASED_NEVER); /* a thread that has found it before */
     biased_leave(&s->lock, as_owner);
-    stream_free(s);
+    tcp_stream_free(s);
 }
 
 void tcp_stream_close(struct btl_stream *s)
@@ -165,106 +160,4 @@ void streams_quiesce(struct btl *btl)
 struct btl_stream *stream_find(struct btl *btl, uint64_t id)
 {
     return hash_get(&btl->stream_of, id);
-}
-
-/* ---- writes that stay in queues ---- */
-
-void stream_gather(struct btl_connection *c)
-{
-    struct btl_stream *s = c->stream;
-    struct btl *btl = c->btl;
-    const uint32_t n = atomic_load_explicit(&s->gathered_count, memory_order_relaxed);
-
-    if (c->gathered)
-        return;
-    c->gathered = true;
-    list_append(&s->gathered, &c->waiting);
-    atomic_store_explicit(&s->gathered_count, n + 1, memory_order_relaxed);
-    if (UNLIKELY(s->lock.fences))
-        atomic_thread_fence(memory_order_seq_cst); /* pairs with that of streams_may_sleep */
-    else
-        atomic_signal_fence(memory_order_seq_cst); /* pairs with the membarrier there */
-    if (UNLIKELY(atomic_load_explicit(&btl->sleeps, memory_order_relaxed)))
-        (void)!eventfd_write(btl->alarm, 1);
-}
-
-void stream_gather_forget(struct btl_connection *c)
-{
-    struct btl_stream *s = c->stream;
-    const uint32_t n = atomic_load_explicit(&s->gathered_count, memory_order_relaxed);
-
-    if (!c->gathered)
-        return;
-    c->gathered = false;
-    list_remove(&c->waiting);
-    atomic_store_explicit(&s->gathered_count, n - 1, memory_order_relaxed);
-}
-
-void stream_gather_send(struct btl_stream *s)
-{
-    while (!list_empty(&s->gathered)) {
-        struct btl_connection *c = container_of(s->gathered.next, struct btl_connection, waiting);
-
-        stream_gather_forget(c);
-        if (c->fd >= 0 && !c->queue.blocked)
-            queue_send(c);
-    }
-}
-
-/* btl.lock held. Whether its thread drives it, or something stays in a queue of it. */
-static bool stream_tend(struct btl_stream *s, int64_t now)
-{
-    bool as_owner;
-
-    if (stream_is_driven(s, now))
-        return true;
-    /* relaxed: what is added at this moment is found by the next look, or by streams_may_sleep */
-    if (atomic_load_explicit(&s->gathered_count, memory_order_relaxed) == 0)
-        return false;
-    if (!biased_try(&s->lock, &as_owner))
-        return true;
-    stream_gather_send(s);
-    biased_leave(&s->lock, as_owner);
-    return false;
-}
-
-bool streams_tend(struct btl *btl, int64_t now)
-{
-    struct link *at, *after;
-    bool again = false;
-
-    pthread_mutex_lock(&btl->lock);
-    list_for_each (at, after, &btl->streams)
-        again = stream_tend(container_of(at, struct btl_stream, link), now) || again;
-    pthread_mutex_unlock(&btl->lock);
-    return again;
-}
-
-bool streams_may_sleep(struct btl *btl)
-{
-    struct link *at, *after;
-    bool may = true;
-
-    atomic_store_explicit(&btl->sleeps, true, memory_order_relaxed);
-    pthread_mutex_lock(&btl->lock);
-    if (!list_empty(&btl->streams) && !membarrier_all())
-        atomic_thread_fence(memory_order_seq_cst); /* pairs with that of stream_gather */
-    list_for_each (at, after, &btl->streams)
-        may =
-            may && atomic_load_explicit(&container_of(at, struct btl_stream, link)->gathered_count,
-                                        memory_order_relaxed) == 0;
-    pthread_mutex_unlock(&btl->lock);
-    if (!may)
-        atomic_store_explicit(&btl->sleeps, false, memory_order_relaxed);
-    return may;
-}
-
-void streams_awake(struct btl *btl)
-{
-    eventfd_t n;
-
-    if (!atomic_load_explicit(&btl->sleeps, memory_order_relaxed))
-        return;
-    atomic_store_explicit(&btl->sleeps, false, memory_order_relaxed);
-    (void)!eventfd_read(btl->alarm, &n);
 }

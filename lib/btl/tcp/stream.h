@@ -10,9 +10,7 @@
  * 1. A connection is in a stream from connection_join on until it is closed; it has no socket before. "Inside the connection" is inside its stream.
  * 2. The set of the stream has sockets of connections that are not closed: they enter and leave it inside. So what epoll reports inside is valid.
  * 3. Memory that a peer may access is accessed inside; it is unmapped after streams_quiesce() has been inside every stream once.
- * 4. Either the service thread looks at the streams every millisecond, or btl.sleeps is set, and a thread that leaves a write in a queue wakes it
- *    by btl.alarm. Both store first and load then, with a membarrier in the service thread: one of them sees the other.
- * 5. A stream exists until it is closed and the last of its connections is.
+ * 4. A stream exists until it is closed and the last of its connections is.
  */
 #ifndef BTL_TCP_STREAM_H
 #define BTL_TCP_STREAM_H
@@ -36,21 +34,8 @@ void streams_close(struct btl *btl);
 /* Waits until every thread that was inside a stream has left it. No lock of a connection held. */
 void streams_quiesce(struct btl *btl);
 
-/* Inside: a write stays in the queue of a connection; nothing stays any more; sends what stays in the queues of the stream. */
-void stream_gather(struct btl_connection *c);
-void stream_gather_forget(struct btl_connection *c);
-void stream_gather_send(struct btl_stream *s);
-
 /* btl.lock held. The stream with this number; NULL: there is none. */
 struct btl_stream *stream_find(struct btl *btl, uint64_t id);
-/*
- * Service thread: sends what stays in streams that no thread drives. Whether it has to look again in a millisecond.
- */
-bool streams_tend(struct btl *btl, int64_t now);
-/* Service thread: from now on it sleeps until epoll has an event. False: it must not, as streams_tend. */
-bool streams_may_sleep(struct btl *btl);
-void streams_awake(struct btl *btl);
-
 static inline bool stream_is_driven(const struct btl_stream *s, int64_t now)
 {
     /* relaxed: a hint */

@@ -15,7 +15,7 @@
  *   transfer.c    write, get, atomic, flush
  *   greeting.c    how a connection comes up: dialing, cookies
  *   listener.c    the listening socket and unauthenticated connections
- *   stream.c      what the connections of one thread share
+ *   stream.c      what the connections of one thread share; stream_gather.c: and send together
  *   progress.c    drives connections, on threads of the user and on the service thread
  *   connection.c  connections as struct btl_ops
  *
@@ -33,6 +33,7 @@
 #include "btl/tcp/frame.h"
 
 #include "util/biased.h"
+#include "util/cpu.h"
 #include "util/error.h"
 #include "util/hash.h"
 #include "util/list.h"
@@ -128,13 +129,13 @@ enum tcp_stage {
 };
 
 struct btl_connection {
-    struct btl *btl;
-    struct btl_stream *stream; /* NULL: none */
-    pthread_mutex_t lock;      /* without a stream: see stream.h */
-    uint64_t id;               /* in btl.connections */
-    struct link link;          /* btl.all */
-    struct link rising;        /* btl.rising, until the timer finds it up or failed */
-    struct link waiting;       /* btl.gathered or stream.gathered, if `gathered` */
+    _Alignas(CACHE_LINE) struct btl *btl; /* so no two of them share a line */
+    struct btl_stream *stream;            /* NULL: none */
+    pthread_mutex_t lock;                 /* without a stream: see stream.h */
+    uint64_t id;                          /* in btl.connections */
+    struct link link;                     /* btl.all */
+    struct link rising;                   /* btl.rising, until the timer finds it up or failed */
+    struct link waiting;                  /* btl.gathered or stream.gathered, if `gathered` */
     bool gathered;
     int peer;
     enum btl_role role;
@@ -225,7 +226,7 @@ struct btl {
     bool timer;       /* the timer of deadlines runs */
     struct link streams;
     struct hash stream_of;            /* id → stream */
-    int alarm;                        /* wakes the service thread: see stream.h */
+    int alarm;                        /* wakes the service thread: see stream_gather.h */
     _Atomic bool sleeps;              /* until epoll has an event */
     _Atomic uintptr_t service_thread; /* known before any connection is up */
     pthread_mutex_t gather_lock;      /* of the four that follow; within the lock of a connection */

@@ -129,9 +129,10 @@ int verbs_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_
 
     if (verbs_check_fork(btl, err) != 0)
         return -ENOTCONN;
-    connection = calloc(1, sizeof(*connection));
+    connection = aligned_alloc(_Alignof(struct btl_connection), sizeof(*connection));
     if (connection == NULL)
         goto no_memory;
+    memset(connection, 0, sizeof(*connection));
     connection->btl = btl;
     connection->pd = btl->pd;
     connection->index = STREAM_LINES;

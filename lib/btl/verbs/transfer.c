@@ -89,6 +89,6 @@ int verbs_progress(struct btl_connection *connection)
     /* acquire: the queue pair, written before UP */
     if (atomic_load_explicit(&connection->state, memory_order_acquire) == CONNECTION_DOWN)
         return 0;
-    as_owner = transfer_enter(connection, BIASED_LOOKING);
+    as_owner = transfer_enter(connection, BIASED_POLLING);
     return transfer_leave(connection, as_owner, verbs_post_progress(connection));
 }

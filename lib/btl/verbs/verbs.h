@@ -93,7 +93,7 @@ enum verbs_stage { IDLE, RESOLVING, ROUTING, CONNECTING, GREETING, CONNECTED, PA
 
 struct btl_connection {
     /* ---- data path: one thread at a time ---- */
-    _Atomic int state;
+    _Alignas(CACHE_LINE) _Atomic int state; /* so no two of them share a line */
     struct ibv_qp *qp;
     struct ibv_cq *cq;         /* its own, or that of its stream */
     struct btl_stream *stream; /* stream.h; NULL: none */
