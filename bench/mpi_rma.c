@@ -14,9 +14,10 @@
  *
  * MPICH over UCX, and Open MPI over TCP, transfer while the target makes calls: with probe a target that polls its flag looks for a message
  * between two polls. MPICH 4.0.2 puts into the wrong place of a window of MPI_Win_allocate whose size is no multiple of 64 bytes, so
- * the window has whole pages.
+ * the window has whole pages. With dynamic the memory is attached to a dynamic window, as that of the backend mpi of pipes is, and
+ * payloads are filled and summed (what bench/btl_mpi runs).
  *
- * usage: mpirun -n 2 mpi_rma BYTES SECONDS touch|plain [probe] [WAY...]; a WAY is put or get, then -lock, -pscw, -fence or -flush, and
+ * usage: mpirun -n 2 mpi_rma BYTES SECONDS touch|plain|dynamic [probe] [WAY...]; a WAY is put or get, then -lock, -pscw, -fence or -flush, and
  * -origin for origin only: put-lock, get-flush-origin. Default: all. Prints one line of JSON: ns of a message for each way.
  */
 #include <mpi.h>
@@ -37,7 +38,8 @@ struct rma {
     char *base; /* of the window: flag and payload that the peer writes or fetches */
     char *buf;  /* the other end of a transfer */
     uint64_t message, sum;
-    bool touch, probe;
+    bool touch, probe, dynamic;
+    MPI_Aint there; /* displacement of the peer's base */
     MPI_Win win;
 };
 
@@ -65,17 +67,19 @@ static void rma_sum(struct rma *r, const char *at)
 
 static void rma_put(struct rma *r)
 {
-    MPI_Put(r->buf, r->bytes, MPI_BYTE, 1 - r->rank, FLAG_BYTES, r->bytes, MPI_BYTE, r->win);
+    MPI_Put(r->buf, r->bytes, MPI_BYTE, 1 - r->rank, r->there + FLAG_BYTES, r->bytes, MPI_BYTE,
+            r->win);
 }
 
 static void rma_get(struct rma *r)
 {
-    MPI_Get(r->buf, r->bytes, MPI_BYTE, 1 - r->rank, FLAG_BYTES, r->bytes, MPI_BYTE, r->win);
+    MPI_Get(r->buf, r->bytes, MPI_BYTE, 1 - r->rank, r->there + FLAG_BYTES, r->bytes, MPI_BYTE,
+            r->win);
 }
 
 static void rma_put_flag(struct rma *r)
 {
-    MPI_Put(&r->message, 1, MPI_UINT64_T, 1 - r->rank, 0, 1, MPI_UINT64_T, r->win);
+    MPI_Put(&r->message, 1, MPI_UINT64_T, 1 - r->rank, r->there, 1, MPI_UINT64_T, r->win);
 }
 
 /* The memory model is unified: what has been put becomes visible without a call of the target. */
@@ -322,7 +326,8 @@ static bool rma_chosen(const char *name, char **names, int n)
 static void rma_check_arguments(int argc, char **argv, int nranks)
 {
     bool valid = nranks == 2 && argc >= 4 && atoi(argv[1]) > 0 && atof(argv[2]) > 0 &&
-                 (strcmp(argv[3], "touch") == 0 || strcmp(argv[3], "plain") == 0);
+                 (strcmp(argv[3], "touch") == 0 || strcmp(argv[3], "plain") == 0 ||
+                  strcmp(argv[3], "dynamic") == 0);
 
     for (int i = 4; valid && i < argc; i++) {
         valid = i == 4 && strcmp(argv[i], "probe") == 0;
@@ -331,16 +336,36 @@ static void rma_check_arguments(int argc, char **argv, int nranks)
     }
     if (valid)
         return;
-    fprintf(stderr, "usage: mpirun -n 2 mpi_rma BYTES SECONDS touch|plain [probe] "
+    fprintf(stderr, "usage: mpirun -n 2 mpi_rma BYTES SECONDS touch|plain|dynamic [probe] "
                     "[{put,get}-{lock,pscw,fence,flush}[-origin]...]\n");
     MPI_Abort(MPI_COMM_WORLD, 2);
+}
+
+/* The window, and where the memory of the peer is in it. */
+static void rma_make_window(struct rma *r)
+{
+    MPI_Aint here;
+
+    if (!r->dynamic) {
+        MPI_Win_allocate((FLAG_BYTES + r->bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES, 1,
+                         MPI_INFO_NULL, MPI_COMM_WORLD, &r->base, &r->win);
+        return;
+    }
+    r->base = calloc(1, FLAG_BYTES + (size_t)r->bytes);
+    if (r->base == NULL)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &r->win);
+    MPI_Win_attach(r->win, r->base, FLAG_BYTES + r->bytes);
+    MPI_Get_address(r->base, &here);
+    MPI_Sendrecv(&here, 1, MPI_AINT, 1 - r->rank, 0, &r->there, 1, MPI_AINT, 1 - r->rank, 0,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
 int main(int argc, char **argv)
 {
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
     struct rma r = {0};
-    int nranks, length;
+    int nranks, length, first;
     double ns;
 
     MPI_Init(&argc, &argv);
@@ -348,13 +373,14 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
     rma_check_arguments(argc, argv, nranks);
     r.bytes = atoi(argv[1]);
-    r.touch = strcmp(argv[3], "touch") == 0;
-    r.probe = argc > 4 && strcmp(argv[4], "probe") == 0;
+    r.dynamic = strcmp(argv[3], "dynamic") == 0;
+    r.touch = r.dynamic || strcmp(argv[3], "touch") == 0;
+    first = argc > 4 && strcmp(argv[4], "probe") == 0 ? 5 : 4;
+    r.probe = r.dynamic || first == 5;
     r.buf = calloc(1, (size_t)r.bytes);
     if (r.buf == NULL)
         MPI_Abort(MPI_COMM_WORLD, 1);
-    MPI_Win_allocate((FLAG_BYTES + r.bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES, 1,
-                     MPI_INFO_NULL, MPI_COMM_WORLD, &r.base, &r.win);
+    rma_make_window(&r);
     peer_group = rma_group_of_peer(&r);
     MPI_Get_library_version(version, &length);
     version[strcspn(version, ",\n")] = '\0';
@@ -363,7 +389,7 @@ int main(int argc, char **argv)
     if (r.rank == 0)
         printf("{\"library\": \"%s\", \"bytes\": %d", version, r.bytes);
     for (int i = 0; i < WAYS; i++) {
-        if (!rma_chosen(ways[i].name, argv + 4 + r.probe, argc - 4 - r.probe))
+        if (!rma_chosen(ways[i].name, argv + first, argc - first))
             continue;
         ns = rma_measure(&r, &ways[i], atof(argv[2]));
         if (r.rank == 0)
@@ -375,6 +401,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "mpi_rma: a sum of 1\n");
     MPI_Group_free(&peer_group);
     MPI_Win_free(&r.win);
+    if (r.dynamic)
+        free(r.base);
     free(r.buf);
     MPI_Finalize();
     return 0;

@@ -230,7 +230,6 @@ mpi_tests = \
 	test/mpi/mp_observe-2+ofi.mpi \
 	test/mpi/mp_observe-3.mpi \
 	test/mpi/mp_pipe-2+openmpi.mpi \
-	test/mpi/mp_pipe-2+mpich.mpi \
 	test/mpi/mp_pipe-2+ofi.mpi \
 	test/mpi/mp_pipe-2+ofi_operations.mpi \
 	test/mpi/mp_pipe-2+ofi_steps.mpi \
