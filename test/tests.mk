@@ -25,6 +25,7 @@ whole_scripts = \
 	test/instructions \
 	test/layers \
 	test/manual \
+	test/mpi_backend \
 	test/mpi_job \
 	test/second_try \
 	test/observe \

@@ -83,16 +83,20 @@ static void rma_detach(struct btl *btl, struct btl_remote *remote)
 
 /* ---- opening and closing ---- */
 
-/* MPI is being finalized while the job is open. */
+/*
+ * MPI is being finalized while the job is open. MPICH holds its lock meanwhile; so the pump may wait for it, and
+ * then MPICH aborts.
+ */
 static void rma_finalized(void *argument)
 {
     struct btl *btl = argument;
     struct link *at, *after;
 
+    log_error("mpi: MPI_Finalize has been called before rexit(): all pipes over MPI fail, and MPI "
+              "may abort");
     if (rma_pump_stop(btl) != 0)
         rma_window_stuck();
     pthread_mutex_lock(&btl->lock);
-    btl->finalized = true;
     list_for_each (at, after, &btl->connections)
         rma_operation_fail_connection(container_of(at, struct btl_connection, link), -EIO,
                                       "MPI_Finalize has been called before rexit()");
@@ -145,7 +149,7 @@ static void rma_close(struct btl *btl)
     if (btl->forked)
         return;
     rma_window_close();
-    if (!btl->finalized && rma_pump_stop(btl) != 0) {
+    if (!atomic_load_explicit(&rma_window.gone, memory_order_relaxed) && rma_pump_stop(btl) != 0) {
         log_warn("mpi: MPI_Win_flush does not return: has a rank died? MPI is left as it is");
         rma_window_stuck();
         return;
@@ -193,7 +197,7 @@ static void rma_peer_gone(struct btl *btl, int peer)
 
 static int rma_progress_all(struct btl *btl)
 {
-    if (!btl->forked && !btl->finalized)
+    if (!btl->forked)
         rma_window_progress();
     return 0;
 }

@@ -40,6 +40,8 @@ int rma_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_t 
     uint32_t i;
 
     (void)role;
+    if (rc == 0 && atomic_load_explicit(&rma_window.gone, memory_order_relaxed))
+        rc = error_set(err, -ENOTSUP, "MPI_Finalize has been called before rexit()");
     if (rc != 0)
         return rc;
     if (depth < RMA_DEPTH)

@@ -21,6 +21,8 @@ static int memory_register_range(void *backend, struct slab_range *range, struct
     (void)backend;
     if (range->access == BTL_LOCAL)
         return 0;
+    if (atomic_load_explicit(&rma_window.gone, memory_order_relaxed))
+        return error_set(err, -ENOTSUP, "MPI_Finalize has been called before rexit()");
     code = MPI_Win_attach(rma_window.window, range->base, (MPI_Aint)range->bytes);
     if (code != MPI_SUCCESS) {
         struct error cause = {""};
@@ -38,7 +40,8 @@ static int memory_register_range(void *backend, struct slab_range *range, struct
 static void memory_deregister(void *backend, struct slab_range *range)
 {
     (void)backend;
-    if (range->registration != NULL)
+    if (range->registration != NULL &&
+        !atomic_load_explicit(&rma_window.gone, memory_order_relaxed))
         MPI_Win_detach(rma_window.window, range->base);
 }
 

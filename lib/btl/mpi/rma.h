@@ -81,9 +81,8 @@ struct btl_connection {
 struct btl {
     pthread_mutex_t lock;
     struct btl_host host;
-    bool forked;    /* in a child, where nothing may be called */
-    bool in_call;   /* RPIPE_MPI_FLUSH=inline */
-    bool finalized; /* MPI is, before rexit() */
+    bool forked;  /* in a child, where nothing may be called */
+    bool in_call; /* RPIPE_MPI_FLUSH=inline */
     struct slab_pool *slabs;
     struct link connections;
 

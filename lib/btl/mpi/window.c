@@ -67,6 +67,7 @@ int rma_window_query(struct error *err)
 static int mpi_window_free(MPI_Comm comm, int key, void *value, void *extra)
 {
     (void)comm, (void)key, (void)value, (void)extra;
+    atomic_store_explicit(&rma_window.gone, true, memory_order_relaxed);
     if (window_state.stop != NULL)
         window_state.stop(window_state.argument);
     if (!window_state.made || window_state.stuck)
@@ -234,5 +235,6 @@ void rma_window_progress(void)
 {
     int ready;
 
-    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, rma_window.world, &ready, MPI_STATUS_IGNORE);
+    if (!atomic_load_explicit(&rma_window.gone, memory_order_relaxed))
+        MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, rma_window.world, &ready, MPI_STATUS_IGNORE);
 }

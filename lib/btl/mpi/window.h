@@ -19,8 +19,8 @@ struct rma_window {
     MPI_Comm world; /* our copy of MPI_COMM_WORLD */
     MPI_Win window;
     int rank, size;
-    uint64_t
-        job; /* random, the same at all ranks: addresses and keys of another job do not have it */
+    _Atomic bool gone; /* MPI_Finalize has been called: no call of MPI any more */
+    uint64_t job; /* random, the same at all ranks; what is of another job does not have it */
 };
 extern struct rma_window rma_window;
 
