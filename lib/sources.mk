@@ -767,6 +767,8 @@ if HAVE_MPI
 pkglib_LTLIBRARIES += lib/btl_openmpi.la
 endif
 btl_mpi_sources = \
+	lib/btl/mpi/arena.c \
+	lib/btl/mpi/arena.h \
 	lib/btl/mpi/backend.c \
 	lib/btl/mpi/connection.c \
 	lib/btl/mpi/connection.h \

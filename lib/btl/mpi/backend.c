@@ -118,6 +118,7 @@ static int rma_open(const struct btl_host *host, struct btl **out, struct error 
     list_init(&btl->connections);
     list_init(&btl->queue);
     list_init(&btl->deferred);
+    rma_arenas_init(&btl->arenas);
     rc = rma_window_open(host, err);
     if (rc != 0)
         goto no_window;

@@ -9,40 +9,60 @@
 
 #include "btl/mpi/window.h"
 
+#include "util/map.h"
+
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- the source of slabs ---- */
 
-static int memory_register_range(void *backend, struct slab_range *range, struct error *err)
+/* Local memory needs no window. */
+static int memory_map(void *backend, struct slab_range *range, struct error *err)
 {
-    int code;
+    struct btl *btl = backend;
+    void *local;
 
-    (void)backend;
-    if (range->access == BTL_LOCAL)
-        return 0;
-    if (atomic_load_explicit(&rma_window.gone, memory_order_relaxed))
-        return error_set(err, -ENOTSUP, "MPI_Finalize has been called before rexit()");
-    code = MPI_Win_attach(rma_window.window, range->base, (MPI_Aint)range->bytes);
-    if (code != MPI_SUCCESS) {
-        struct error cause = {""};
-
-        (void)rma_window_failed("MPI_Win_attach", code, &cause);
-        return error_set(err, -ENOSPC,
-                         "%zu bytes cannot be attached to the window of MPI: %s (Open MPI: raise "
-                         "osc_rdma_max_attach)",
-                         range->bytes, cause.text);
-    }
-    range->registration = range->base;
+    range->bytes = map_round_up(range->bytes, (size_t)sysconf(_SC_PAGESIZE));
+    if (range->access != BTL_LOCAL)
+        return rma_arena_alloc(&btl->arenas, range->bytes, &range->registration, &range->base, err);
+    local = map_aligned(range->bytes, PROT_READ | PROT_WRITE, 0);
+    if (local == MAP_FAILED)
+        return error_set(err, -ENOMEM, "%zu bytes of memory cannot be mapped: %s", range->bytes,
+                         strerror(errno));
+    range->base = local;
     return 0;
 }
 
+static void memory_unmap(void *backend, struct slab_range *range)
+{
+    (void)backend;
+    if (range->access != BTL_LOCAL)
+        rma_arena_free(range->registration, range->base, range->bytes);
+    else
+        munmap(range->base, range->bytes);
+}
+
+/* A slab has been attached with its arena. */
+static int memory_register_range(void *backend, struct slab_range *range, struct error *err)
+{
+    int rc;
+
+    (void)backend;
+    if (range->access == BTL_LOCAL || range->registration != NULL)
+        return 0;
+    rc = rma_arena_attach(range->base, range->bytes, err);
+    if (rc == 0)
+        range->registration = range->base;
+    return rc;
+}
+
+/* Only memory of the user is its own registration. */
 static void memory_deregister(void *backend, struct slab_range *range)
 {
     (void)backend;
-    if (range->registration != NULL &&
-        !atomic_load_explicit(&rma_window.gone, memory_order_relaxed))
-        MPI_Win_detach(rma_window.window, range->base);
+    if (range->access != BTL_LOCAL && range->registration == range->base)
+        rma_arena_detach(range->base);
 }
 
 static void memory_key(void *backend, const struct slab_range *range, size_t offset, size_t bytes,
@@ -59,6 +79,8 @@ static void memory_key(void *backend, const struct slab_range *range, size_t off
 }
 
 const struct slab_source rma_memory_source = {
+    .map = memory_map,
+    .unmap = memory_unmap,
     .register_range = memory_register_range,
     .deregister = memory_deregister,
     .key = memory_key,

@@ -5,7 +5,8 @@
  *
  *   backend.c     the table of struct btl_ops: opening, closing, fork, memory of peers
  *   window.c      starts MPI where nothing else has, and makes the one window of the job
- *   memory.c      memory that is attached to the window
+ *   arena.c       memory that is attached to the window, in large ranges
+ *   memory.c      slabs of it, and memory of the user
  *   connection.c  connections, and the transfers, which queue operations
  *   operation.c   how operations end, and the failure of a connection
  *   pump.c        carries the operations out, in rounds
@@ -25,6 +26,7 @@
 #define BTL_MPI_RMA_H
 
 #include "btl/btl.h"
+#include "btl/mpi/arena.h"
 #include "btl/slab.h"
 
 #include "util/error.h"
@@ -84,6 +86,7 @@ struct btl {
     bool forked;  /* in a child, where nothing may be called */
     bool in_call; /* RPIPE_MPI_FLUSH=inline */
     struct slab_pool *slabs;
+    struct rma_arenas arenas; /* of the slabs */
     struct link connections;
 
     /* the pump */

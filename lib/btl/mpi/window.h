@@ -20,7 +20,7 @@ struct rma_window {
     MPI_Win window;
     int rank, size;
     _Atomic bool gone; /* MPI_Finalize has been called: no call of MPI any more */
-    uint64_t job; /* random, the same at all ranks; what is of another job does not have it */
+    uint64_t job;      /* random, the same at all ranks; what is of another job does not have it */
 };
 extern struct rma_window rma_window;
 
