@@ -144,11 +144,14 @@ static double descriptors(void)
 
 static double memory(void)
 {
+#ifdef HAVE_MALLINFO2
     const struct mallinfo2 m = mallinfo2();
 
     return (double)m.uordblks + (double)m.hblkhd;
+#else
+    return 0; /* musl has no such call: the columns are empty */
+#endif
 }
-
 
 static struct result measure(const struct category *c, int threads, double seconds)
 {
@@ -220,7 +223,8 @@ int main(int argc, char **argv)
     const double seconds = (argc > 3 ? atof(argv[3]) : 100) * 1e-3;
 
     if (threads < 1 || threads > MOST || rounds < 1 || rounds > ROUNDS_MOST || seconds <= 0) {
-        fprintf(stderr, "usage: streams [NETWORK [THREADS [MILLISECONDS [ROUNDS]]]], to %d threads\n",
+        fprintf(stderr,
+                "usage: streams [NETWORK [THREADS [MILLISECONDS [ROUNDS]]]], to %d threads\n",
                 MOST);
         return 2;
     }
@@ -245,7 +249,8 @@ int main(int argc, char **argv)
         printf("%-15s %8.3f %6.0f %6.0f %7.2f %6.1f %6.0f %9.2f %6.2f\n", c->name,
                rate[i][rounds / 2] * 1e-6, 100 * rate[i][rounds / 2] / rate[0][rounds / 2], c->rate,
                result[i].descriptors, result[i].memory / 1024,
-               100 * result[i].memory / result[0].memory, c->hardware, c->software);
+               result[0].memory > 0 ? 100 * result[i].memory / result[0].memory : 0, c->hardware,
+               c->software);
     }
     for (size_t i = 0; i < CATEGORIES; i++)
         printf("%s: %s\n", categories[i].name, result[i].obtained);

@@ -12,7 +12,6 @@
 
 /* ---- inside the stream ---- */
 
-
 void stream_gather(struct btl_connection *c)
 {
     struct btl_stream *s = c->stream;
