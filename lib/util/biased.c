@@ -18,7 +18,7 @@ void biased_init(struct biased *b)
     atomic_init(&b->revoked, 0);
     b->fences = !membarrier_registered();
     b->candidate = 0;
-    b->polls = 0;
+    b->claims = 0;
     pthread_mutex_init(&b->mutex, NULL);
 }
 
@@ -32,17 +32,6 @@ static bool biased_revoke(struct biased *b)
         atomic_thread_fence(memory_order_seq_cst); /* pairs with that of biased_enter_owner */
     /* acquire: what the owner has done inside; pairs with biased_leave */
     return atomic_load_explicit(&b->inside, memory_order_acquire) != 0;
-}
-
-/* Mutex held. */
-static bool biased_may_own(struct biased *b, enum biased_claim claim)
-{
-    if (claim != BIASED_POLLING)
-        return claim == BIASED_AT_ONCE;
-    if (b->candidate != biased_self())
-        b->polls = 0;
-    b->candidate = biased_self();
-    return ++b->polls >= BIASED_POLLS;
 }
 
 void biased_enter_other(struct biased *b, enum biased_claim claim)
@@ -59,7 +48,18 @@ void biased_enter_other(struct biased *b, enum biased_claim claim)
         else
             (void)sched_yield();
     }
-    if (atomic_load_explicit(&b->owner, memory_order_relaxed) == 0 && biased_may_own(b, claim))
+    if (claim == BIASED_AT_ONCE && atomic_load_explicit(&b->owner, memory_order_relaxed) == 0)
+        atomic_store_explicit(&b->owner, biased_self(), memory_order_relaxed);
+}
+
+void biased_claim(struct biased *b)
+{
+    if (atomic_load_explicit(&b->owner, memory_order_relaxed) != 0)
+        return;
+    if (b->candidate != biased_self())
+        b->claims = 0;
+    b->candidate = biased_self();
+    if (++b->claims >= BIASED_CLAIMS)
         atomic_store_explicit(&b->owner, biased_self(), memory_order_relaxed);
 }
 

@@ -10,8 +10,8 @@
  * 1. At most one thread is inside.
  * 2. The first thread that enters and claims it becomes the owner, and stays it: with two owners, one after the other, the store of
  *    `inside` with which the old one leaves would hide that of the new one (mutant M_CHANGES).
- * 3. A thread that only polls becomes the owner after BIASED_POLLS times with no other thread between: one that opens what another one uses
- *    polls a few times.
+ * 3. A thread becomes the owner when it enters and claims it, or by biased_claim inside, after BIASED_CLAIMS calls with none of another thread
+ *    between: for what a thread that only prepares the work of another one does a few times, too.
  */
 #ifndef UTIL_BIASED_H
 #define UTIL_BIASED_H
@@ -23,10 +23,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define BIASED_POLLS 64u
+#define BIASED_CLAIMS 4u
 
-/* Whether the thread that enters may become the owner. */
-enum biased_claim { BIASED_NEVER, BIASED_POLLING, BIASED_AT_ONCE };
+/* Whether the thread that enters becomes the owner, if there is none. */
+enum biased_claim { BIASED_NEVER, BIASED_AT_ONCE };
 
 struct biased {
     _Alignas(64) _Atomic uintptr_t owner; /* of a thread: its pthread_self(); 0: none yet */
@@ -34,8 +34,8 @@ struct biased {
     _Atomic uint32_t revoked;             /* another thread is, or waits to be */
     bool fences;                          /* no membarrier: the owner executes the fence */
     _Alignas(64) pthread_mutex_t mutex;   /* of the other threads; and of the two that follow */
-    uintptr_t candidate;                  /* the last thread that was BIASED_POLLING */
-    uint32_t polls;                       /* how often, one after the other */
+    uintptr_t candidate;                  /* the last thread that called biased_claim */
+    uint32_t claims;                      /* its calls */
 };
 
 void biased_init(struct biased *b);
@@ -43,6 +43,8 @@ void biased_fini(struct biased *b);
 void biased_enter_other(struct biased *b, enum biased_claim claim) NOINLINE;
 /* Does not wait for a thread that is inside. False: one is, and this one is not. Not for the owner. */
 bool biased_try_other(struct biased *b) NOINLINE;
+/* Inside, but not as the owner. */
+void biased_claim(struct biased *b) NOINLINE;
 void biased_leave_other(struct biased *b) NOINLINE;
 
 static inline uintptr_t biased_self(void) { return (uintptr_t)pthread_self(); }

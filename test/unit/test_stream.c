@@ -239,7 +239,7 @@ static void *one_way_read(void *of)
 
 static void test_one_way(rpipe_op_t op)
 {
-    struct one_way o = {.messages = 3000, .from = 2000};
+    struct one_way o = {.messages = 6000, .from = 5000};
     rpipe_config_t cfg = pair_config(op, 65536), w = pair_writer(cfg), r = pair_reader(cfg);
     pthread_t thread[2];
     rstream_t stream[2];

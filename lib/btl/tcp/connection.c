@@ -280,7 +280,7 @@ uint32_t tcp_connection_atomics(struct btl_connection *c)
 
 static bool tcp_connection_enter(struct btl_connection *c)
 {
-    return tcp_enter(c, tcp_claim(c->btl, BIASED_AT_ONCE));
+    return tcp_enter(c, tcp_may_own(c->btl) ? BIASED_AT_ONCE : BIASED_NEVER);
 }
 
 static int tcp_connection_leave(struct btl_connection *c, bool as_owner, int rc)

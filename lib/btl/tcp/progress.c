@@ -205,26 +205,28 @@ static bool progress_is_early(struct btl_connection *c)
     return early;
 }
 
-/* Inside the stream of a connection that is up: the same as progress_one, of the stream alone. */
-static void progress_in_stream(struct btl_connection *c)
+/* Inside the stream of a connection that is up: the same as progress_one, of the stream alone. Whether slots have been placed that the user may not have seen. */
+static bool progress_in_stream(struct btl_connection *c)
 {
     struct btl_stream *s = c->stream;
-    bool read;
+    bool read, placed = c->slots > 0;
     int64_t now;
 
     if (progress_is_early(c))
-        return;
+        return placed;
     read = progress_drive(c, 0);
+    placed = placed || c->slots > 0;
     now = clock_now();
     /* relaxed: a hint for others */
     atomic_store_explicit(&s->driven_at, now, memory_order_relaxed);
     stream_gather_send(s);
     if (read)
         s->read_at = now;
-    if (now - s->passed_at < progress_others_ns(s->read_at, now, read))
-        return;
-    s->passed_at = now;
-    progress_stream(s, false);
+    if (now - s->passed_at >= progress_others_ns(s->read_at, now, read)) {
+        s->passed_at = now;
+        progress_stream(s, false);
+    }
+    return placed;
 }
 
 /* In a stream, not up yet: its socket may be among those of the stream. */
@@ -244,9 +246,11 @@ void progress_one(struct btl_connection *c)
     int64_t now;
 
     if (up && c->stream != NULL) {
-        const bool as_owner = tcp_enter(c, tcp_claim(btl, BIASED_POLLING));
+        const bool as_owner = tcp_enter(c, BIASED_NEVER);
 
-        progress_in_stream(c);
+        /* a thread that opens the pipes for another one finds few messages */
+        if (progress_in_stream(c) && !as_owner && tcp_may_own(btl))
+            biased_claim(&c->stream->lock);
         tcp_leave(c, as_owner);
         return;
     }

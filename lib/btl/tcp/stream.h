@@ -80,12 +80,10 @@ static inline void tcp_leave(struct btl_connection *c, bool as_owner)
         pthread_mutex_unlock(&c->lock);
 }
 
-/* A thread of the user, which may own the stream, or the service thread, which may not. */
-static inline enum biased_claim tcp_claim(const struct btl *btl, enum biased_claim claim)
+/* A thread of the user, which may own a stream; not the service thread. */
+static inline bool tcp_may_own(const struct btl *btl)
 {
-    return atomic_load_explicit(&btl->service_thread, memory_order_relaxed) == biased_self()
-               ? BIASED_NEVER
-               : claim;
+    return atomic_load_explicit(&btl->service_thread, memory_order_relaxed) != biased_self();
 }
 
 #endif

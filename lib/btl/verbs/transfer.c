@@ -2,22 +2,28 @@
 /*
  * transfer.c: the transfers of struct btl_ops: those of post.c, inside the stream of the connection if it is in one.
  *
- * The stream's thread enters with two stores and a load; it becomes the stream's thread with its first transfer, or, if it only reads, after
- * some calls of progress: a thread that opens the pipes for another one makes a few in rwait. The service thread, which drives what is being
- * closed, does not become it (util/biased.h).
+ * The stream's thread enters with two stores and a load; it becomes the stream's thread with its first transfer. Progress is none:
+ * a thread that opens the pipes for another one makes it in rwait. The service thread, which drives what is being closed, does not
+ * become it either (util/biased.h). Progress of a connection that has made no transfer, as that of the reader of a PUT pipe, does not enter: it has
+ * no completion to take but that of its greeting.
  */
 #include "btl/verbs/transfer.h"
 
 #include "btl/verbs/post.h"
 #include "btl/verbs/stream.h"
 
-static inline bool transfer_enter(struct btl_connection *connection, enum biased_claim claim)
+static inline bool transfer_enter(struct btl_connection *connection)
 {
     struct btl *btl = connection->btl;
 
-    if (atomic_load_explicit(&btl->service_thread, memory_order_relaxed) == biased_self())
-        claim = BIASED_NEVER;
-    return biased_enter(&connection->stream->lock, claim);
+    /* relaxed: by the thread that loads it, or before that has taken over the connection */
+    if (UNLIKELY(!atomic_load_explicit(&connection->used, memory_order_relaxed)))
+        atomic_store_explicit(&connection->used, true, memory_order_relaxed);
+    return biased_enter(&connection->stream->lock,
+                        atomic_load_explicit(&btl->service_thread, memory_order_relaxed) !=
+                                biased_self()
+                            ? BIASED_AT_ONCE
+                            : BIASED_NEVER);
 }
 
 static inline int transfer_leave(struct btl_connection *connection, bool as_owner, int rc)
@@ -33,7 +39,7 @@ int verbs_write(struct btl_connection *connection, const struct btl_transfer *pa
 
     if (connection->stream == NULL)
         return verbs_post_write(connection, payload, slot);
-    as_owner = transfer_enter(connection, BIASED_AT_ONCE);
+    as_owner = transfer_enter(connection);
     return transfer_leave(connection, as_owner, verbs_post_write(connection, payload, slot));
 }
 
@@ -44,7 +50,7 @@ int verbs_get(struct btl_connection *connection, const struct btl_transfer *tran
 
     if (connection->stream == NULL)
         return verbs_post_get(connection, transfer, done);
-    as_owner = transfer_enter(connection, BIASED_AT_ONCE);
+    as_owner = transfer_enter(connection);
     return transfer_leave(connection, as_owner, verbs_post_get(connection, transfer, done));
 }
 
@@ -55,7 +61,7 @@ int verbs_atomic(struct btl_connection *connection, int op, const struct btl_tra
 
     if (connection->stream == NULL)
         return verbs_post_atomic(connection, op, at, operand, compare, done);
-    as_owner = transfer_enter(connection, BIASED_AT_ONCE);
+    as_owner = transfer_enter(connection);
     return transfer_leave(connection, as_owner,
                           verbs_post_atomic(connection, op, at, operand, compare, done));
 }
@@ -66,7 +72,7 @@ int verbs_hold(struct btl_connection *connection, uint32_t most)
 
     if (connection->stream == NULL)
         return verbs_post_hold(connection, most);
-    as_owner = transfer_enter(connection, BIASED_AT_ONCE);
+    as_owner = transfer_enter(connection);
     return transfer_leave(connection, as_owner, verbs_post_hold(connection, most));
 }
 
@@ -76,7 +82,7 @@ int verbs_flush(struct btl_connection *connection)
 
     if (connection->stream == NULL)
         return verbs_post_flush(connection);
-    as_owner = transfer_enter(connection, BIASED_AT_ONCE);
+    as_owner = transfer_enter(connection);
     return transfer_leave(connection, as_owner, verbs_post_flush(connection));
 }
 
@@ -86,9 +92,11 @@ int verbs_progress(struct btl_connection *connection)
 
     if (connection->stream == NULL)
         return verbs_post_progress(connection);
-    /* acquire: the queue pair, written before UP */
-    if (atomic_load_explicit(&connection->state, memory_order_acquire) == CONNECTION_DOWN)
-        return 0;
-    as_owner = transfer_enter(connection, BIASED_POLLING);
+    if (!atomic_load_explicit(&connection->used, memory_order_relaxed))
+        /* acquire: the error, written before FAILED */
+        return atomic_load_explicit(&connection->state, memory_order_acquire) == CONNECTION_FAILED
+                   ? connection->error
+                   : 0;
+    as_owner = biased_enter(&connection->stream->lock, BIASED_NEVER);
     return transfer_leave(connection, as_owner, verbs_post_progress(connection));
 }

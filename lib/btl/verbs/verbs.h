@@ -97,9 +97,10 @@ struct btl_connection {
     struct ibv_qp *qp;
     struct ibv_cq *cq;         /* its own, or that of its stream */
     struct btl_stream *stream; /* stream.h; NULL: none */
-    uint64_t tag;    /* upper bits of the number of a work request: whose it is (verbs_wr_id) */
-    uint64_t looked; /* polls of the stream at the last progress of this connection */
-    uint32_t index;  /* in the table of the stream; STREAM_LINES: its completion queue is its own */
+    uint64_t tag;      /* upper bits of the number of a work request: whose it is (verbs_wr_id) */
+    uint64_t looked;   /* polls of the stream at the last progress of this connection */
+    _Atomic bool used; /* in a stream: a transfer was made (transfer.c) */
+    uint32_t index; /* in the table of the stream; STREAM_LINES: its completion queue is its own */
     uint64_t posted,
         completed;           /* numbers of work requests, from 0; those between are outstanding */
     uint32_t depth, mask;    /* entries of the send queue; of `done`, minus 1 */
