@@ -15,6 +15,7 @@ fault_tests = \
 	test/faults/byzantine_board \
 	test/faults/byzantine_coll \
 	test/faults/byzantine_cast \
+	test/faults/byzantine_message_peer \
 	test/faults/forged_windows \
 	test/faults/given_back \
 	test/faults/close_without_memory \
@@ -105,6 +106,7 @@ test_faults_altered_SOURCES = \
 test_faults_byzantine_board_SOURCES = test/faults/byzantine_board.c test/lib/job.c
 test_faults_byzantine_coll_SOURCES = test/faults/byzantine_coll.c test/lib/job.c
 test_faults_byzantine_cast_SOURCES = test/faults/byzantine_cast.c test/lib/job.c
+test_faults_byzantine_message_peer_SOURCES = test/faults/byzantine_message_peer.c test/lib/job.c
 test_faults_leaks_SOURCES = test/faults/leaks.c test/lib/job.c
 test_faults_message_crossings_SOURCES = test/faults/message_crossings.c test/lib/job.c
 test_faults_message_crossings_LDADD = $(with_steps)
