@@ -45,7 +45,7 @@ noinst_PROGRAMS += bench/scale_channels
 bench_scale_channels_SOURCES = bench/proc.h bench/scale_channels.c
 bench_scale_channels_LDADD = $(public)
 EXTRA_DIST += bench/scaling
-dist_noinst_SCRIPTS += bench/alloc bench/apps bench/btl_mpi bench/compare bench/compare_coll bench/compare_msg bench/compare_net bench/compare_rma bench/compare_sim bench/evaluation bench/exchange bench/guest bench/speed bench/track
+dist_noinst_SCRIPTS += bench/alloc bench/apps bench/btl_mpi bench/compare bench/compare_coll bench/compare_hpcc bench/compare_msg bench/compare_net bench/compare_rma bench/compare_sim bench/evaluation bench/exchange bench/guest bench/speed bench/track
 
 # what bench/alloc runs
 noinst_PROGRAMS += bench/alloc_local bench/alloc_pipe bench/alloc_threads

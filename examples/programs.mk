@@ -76,6 +76,16 @@ examples_pipeline_SOURCES = \
 	examples/pipeline_stage.h
 examples_pipeline_LDADD = $(public)
 
+noinst_PROGRAMS += examples/tagged_queue
+examples_tagged_queue_SOURCES = \
+	examples/app.c \
+	examples/app.h \
+	examples/app_pipes.h \
+	examples/must.h \
+	examples/queens.h \
+	examples/tagged_queue.c
+examples_tagged_queue_LDADD = $(public)
+
 noinst_PROGRAMS += examples/work_queue
 examples_work_queue_SOURCES = \
 	examples/app.c \

@@ -154,6 +154,7 @@ static void open_evil(struct evil *e, uint64_t context, bool with_memory)
     e->in = open_end(context, false);
     e->out = open_end(context, true);
     greet(e);
+    REQUIRE(hear(e) == MSG_WIRE_HELLO, "the victim has not greeted");
     if (with_memory)
         share_memory(e);
     while (e->receive == 0 || e->send == 0)

@@ -118,6 +118,9 @@ mpi_tests = \
 	examples/sgd-3-quick.mpi \
 	examples/sgd-3-quick+hosts.mpi \
 	examples/sgd-5-ordered.mpi \
+	examples/tagged_queue-1-quick.mpi \
+	examples/tagged_queue-3-quick+tcp.mpi \
+	examples/tagged_queue-4-quick.mpi \
 	examples/work_queue-1-quick.mpi \
 	examples/work_queue-3-quick+ofi.mpi \
 	examples/work_queue-4-quick.mpi \
