@@ -4,14 +4,11 @@
 
 #include "msg/out.h"
 
-void msg_kept_consumed(struct msg_link *l, size_t bytes)
+void msg_kept_report(struct msg_link *l)
 {
-    struct msg_wire_fields f = {0};
+    struct msg_wire_fields f = {.bytes = l->in_consumed};
 
-    l->in_consumed += msg_wire_units(bytes);
-    if (MSG_LIKELY(l->in_consumed - l->in_reported < l->msg->share / 4))
-        return;
-    f.bytes = l->in_reported = l->in_consumed;
+    l->in_reported = l->in_consumed;
     msg_out_say(l, MSG_WIRE_CREDIT, 0, 0, &f);
 }
 

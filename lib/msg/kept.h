@@ -16,8 +16,16 @@ const char *msg_kept_add(struct msg_link *l, const struct msg_wire *w, raddr_t d
 void msg_kept_free(struct rmsg *msg, struct msg_message *m);
 /* The same; one whose payload is at the sender is reported as matched. */
 void msg_kept_drop(struct rmsg *msg, struct msg_message *m);
-/* A message of so many bytes was consumed. */
-void msg_kept_consumed(struct msg_link *l, size_t bytes);
+/* Reports to the sender how much has been consumed. */
+void msg_kept_report(struct msg_link *l);
+
+/* A message of so many bytes takes no memory of its share any more. */
+static inline void msg_kept_consumed(struct msg_link *l, size_t bytes)
+{
+    l->in_consumed += msg_wire_units(bytes);
+    if (MSG_UNLIKELY(l->in_consumed - l->in_reported >= l->msg->share / 4))
+        msg_kept_report(l);
+}
 /* Frees the messages of a link whose payload is at the sender. */
 void msg_kept_end(struct msg_link *l);
 

@@ -215,13 +215,10 @@ static int link_open(struct msg_link *l)
     return 0;
 }
 
-struct msg_link *msg_link_to(struct rmsg *msg, int peer, const char *call, int *rc)
+struct msg_link *msg_link_open(struct rmsg *msg, int peer, const char *call, int *rc)
 {
     struct msg_link *l = msg->link[peer];
 
-    *rc = 0;
-    if (MSG_LIKELY(l != NULL && l->state != LINK_CLOSED))
-        return l;
     if (l == NULL)
         l = link_make(msg, peer);
     *rc = l == NULL ? -ENOMEM : link_open(l);

@@ -14,8 +14,17 @@
 
 #include "msg/msg.h"
 
+struct msg_link *msg_link_open(struct rmsg *msg, int peer, const char *call, int *rc);
+
 /* The link to a rank, opened if it is not; NULL: *rc is the code, and the message is set. */
-struct msg_link *msg_link_to(struct rmsg *msg, int peer, const char *call, int *rc);
+static inline struct msg_link *msg_link_to(struct rmsg *msg, int peer, const char *call, int *rc)
+{
+    struct msg_link *l = msg->link[peer];
+
+    *rc = 0;
+    return MSG_LIKELY(l != NULL && l->state != LINK_CLOSED) ? l
+                                                            : msg_link_open(msg, peer, call, rc);
+}
 /* Opens links to peers that have opened one to this process; sends greetings. */
 void msg_link_accept(struct rmsg *msg);
 /* The first message of a peer: its greeting. 0 or the code of the end of the link. */

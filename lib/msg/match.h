@@ -54,8 +54,30 @@ int match_table_init(struct match_table *t, uint64_t secret);
 void match_table_free(struct match_table *t);
 void match_insert(struct match_table *t, struct match_node *n);
 void match_remove(struct match_table *t, struct match_node *n);
+static inline bool match_same(struct match_key a, struct match_key b)
+{
+    return a.tag == b.tag && a.source == b.source && a.space == b.space;
+}
+
+static inline size_t match_hash(const struct match_table *t, struct match_key key)
+{
+    uint64_t x = ((uint64_t)(uint32_t)key.source << 32 | key.tag) ^ t->secret;
+
+    x *= UINT64_C(0x9e3779b97f4a7c15);
+    x ^= x >> 32;
+    x = (x + key.space) * UINT64_C(0xd6e8feb86659fd93);
+    return (size_t)(x >> 32) & t->mask;
+}
+
 /* The first of a key, or NULL. */
-struct match_node *match_first(const struct match_table *t, struct match_key key);
+static inline struct match_node *match_first(const struct match_table *t, struct match_key key)
+{
+    struct match_node *n = t->bucket[match_hash(t, key)];
+
+    while (n != NULL && !match_same(n->key, key))
+        n = n->chain;
+    return n;
+}
 
 /* ---- receives ---- */
 

@@ -5,15 +5,80 @@
 
 #include "msg/msg.h"
 
-/* A new request, INACTIVE; NULL: no memory, the message is set. */
-struct msg_request *msg_request_make(struct rmsg *msg, const char *call, bool send, int peer,
-                                     uint32_t space, uint32_t tag, void *buf, size_t bytes);
-void msg_request_free(struct rmsg *msg, struct msg_request *r);
+#include <errno.h>
+
+/* INACTIVE. undo_queue is set where it is used. */
+static inline void msg_request_init(struct msg_request *r, bool send, int peer, uint32_t space,
+                                    uint32_t tag, void *buf, size_t bytes)
+{
+    r->state = MSG_INACTIVE;
+    r->send = send;
+    r->sync = r->persistent = r->abandoned = false;
+    r->advertised = r->wishing = r->undoing = r->blocking = false;
+    r->peer = peer;
+    r->space = space;
+    r->tag = tag;
+    r->rtr = 0;
+    r->link = NULL;
+    r->cell = NULL;
+    r->held = 0;
+    r->buf = buf;
+    r->bytes = bytes;
+    list_init(&r->queue);
+}
+
+void msg_request_no_memory(const struct rmsg *msg, const char *call) __attribute__((cold));
+
+/* A new request; NULL: no memory, the message is set. */
+static inline struct msg_request *msg_request_make(struct rmsg *msg, const char *call, bool send,
+                                                   int peer, uint32_t space, uint32_t tag,
+                                                   void *buf, size_t bytes)
+{
+    struct msg_request *r = pool_get(&msg->requests);
+
+    if (MSG_UNLIKELY(r == NULL))
+        msg_request_no_memory(msg, call);
+    else
+        msg_request_init(r, send, peer, space, tag, buf, bytes);
+    return r;
+}
+
+static inline void msg_request_free(struct rmsg *msg, struct msg_request *r)
+{
+    pool_put(&msg->requests, &r->item);
+}
+
+/* A request that is DONE has a cell, or its receive was cancelled, or it was abandoned: then it is freed. */
+void msg_request_leave(struct rmsg *msg, struct msg_request *r) __attribute__((noinline));
+
+static inline void msg_request_complete(struct rmsg *msg, struct msg_request *r, int code)
+{
+    r->state = MSG_DONE;
+    r->status.error = code;
+    r->rtr = 0; /* numbers begin at 1: a REFUSED that comes later is not for its next start */
+    if (MSG_UNLIKELY(r->cell != NULL || r->undoing || r->abandoned))
+        msg_request_leave(msg, r);
+}
 
 /* A send has completed; frees it if it was abandoned. */
-void msg_request_sent(struct msg_request *r, int code);
+static inline void msg_request_sent(struct msg_request *r, int code)
+{
+    struct rmsg *msg = r->link->msg;
+
+    r->status =
+        (rmsg_status_t){.from = msg->rank, .space = r->space, .tag = r->tag, .bytes = r->bytes};
+    msg_request_complete(msg, r, code);
+}
+
 /* A receive has completed: code, or 0 and the length of the message decides. */
-void msg_request_received(struct rmsg *msg, struct msg_request *r, int code);
+static inline void msg_request_received(struct rmsg *msg, struct msg_request *r, int code)
+{
+    if (code == 0 && r->status.bytes > r->bytes)
+        code = -EMSGSIZE;
+    if (code == 0)
+        msg->counts.bytes_in += r->status.bytes;
+    msg_request_complete(msg, r, code);
+}
 
 /* Completes all sends of a link with a code. */
 void msg_request_end_sends(struct msg_link *l, int code);

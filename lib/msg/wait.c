@@ -70,6 +70,21 @@ static inline int wait_collect(struct rmsg *msg, struct msg_request *r, rmsg_sta
     return rc;
 }
 
+/* What most requests are that are waited for: done, without an error, not persistent. Then it is freed. */
+static inline bool wait_take(struct rmsg *msg, rmsg_request_t *request, rmsg_status_t *status)
+{
+    struct msg_request *r = pool_by_handle(&msg->requests, *request);
+
+    if (r == NULL || r->state != MSG_DONE ||
+        (r->status.error != 0) | r->undoing | r->abandoned | r->persistent)
+        return false;
+    if (status != NULL)
+        *status = r->status;
+    msg_request_free(msg, r);
+    *request = 0;
+    return true;
+}
+
 /* A death that a receive from any source has to report. */
 static int wait_lost(struct rmsg *msg, const struct msg_request *r, const char *call)
 {
@@ -169,6 +184,8 @@ int rmsg_wait(rmsg_t msg, rmsg_request_t *request, rmsg_status_t *status, int fl
         rc = msg_fail(-EINVAL, "rmsg_wait: request is NULL");
     if (MSG_UNLIKELY(rc != 0))
         return rc;
+    if (wait_take(msg, request, status))
+        return 0;
     if (*request == 0) {
         wait_nothing(status);
         return 0;
@@ -196,6 +213,8 @@ int rmsg_wait_all(rmsg_t msg, rmsg_request_t *requests, int n, rmsg_status_t *st
     for (int i = 0; i < n; i++) {
         rmsg_status_t *s = status == NULL ? NULL : &status[i];
 
+        if (wait_take(msg, &requests[i], s))
+            continue;
         if (requests[i] == 0) {
             wait_nothing(s);
             continue;
