@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tagged_queue.c: tasks that a master hands out to whoever asks, by messages with tags (rmsg(7)).
+ * tagged_queue.c: tasks that a master hands out to any process that asks, by messages with tags (rmsg(7)).
  *
  * The other processes ask for their next task before they start on the current one. The master receives requests from any source; it
  * works itself while none has come. At the end each process sends its share of the result, under another tag, so that a request and a

@@ -34,7 +34,7 @@ static void move_received(struct msg_request *r, int code)
 enum move_turn { MOVE_NOTHING, MOVE_SOMETHING, MOVE_LINK_ENDED };
 
 /*
- * A copy has failed. R_PENDING says nothing about the peer: the chunk is held, and copied in a later turn. Else a word of the peer is
+ * A copy has failed. R_PENDING does not mean that the peer is gone: the chunk is held, and copied in a later turn. Else a word of the peer is
  * read. If it can be, the memory of the message is not accessible. If it cannot, the peer has closed its window before it ends the
  * link, or is gone: `in` reports it.
  */

@@ -5,7 +5,7 @@
  *     byzantine_message_peer [ROUNDS [CASE]]
  *
  * Rank 0 is the victim: it has a context for each case, with receives that are advertised and that are not, with a message that is offered
- * and one that was sent. Rank 1 is byzantine: it greets as it has to, reads the advertisement and the offer, so that it knows their numbers,
+ * and one that was sent. Rank 1 is byzantine: it greets as it has to, reads the advertisement and the offer, so that it has their numbers,
  * and sends one message that is not valid, of each kind and in each field. The link must end with -EPROTO, or -EFAULT where memory is not
  * accessible, and all requests of the victim with it; rank 1 must get END. In ROUNDS more cases the messages are random, and the cells too.
  * Meanwhile rank 0 exchanges messages with rank 2, which must arrive.

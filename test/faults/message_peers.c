@@ -3,7 +3,7 @@
  * message_peers.c: what one end of a link of messages by tag owes to the other one: copies between processes that fail for a while, or
  * for good; children of a fork; several contexts, each of a thread.
  *
- *   late       two of three copies fail with ESRCH while the peer lives, as if the kernel could not say yet: every payload arrives
+ *   late       two of three copies fail with ESRCH while the peer lives, which does not mean that it is gone: every payload arrives
  *   fault      a buffer of the program is not accessible: -EFAULT at the end that finds it, -ECONNRESET or -EFAULT at the other one,
  *              neither waits for its deadline; another context of the same processes goes on
  *   forked     a child makes every call while a payload is being moved: each is -ENOTCONN, and the transfer of its parent ends well
