@@ -22,6 +22,8 @@ struct link boards_all; /* open boards */
 const _Atomic uint32_t board_sleepers_unmapped = 1, board_sleepers_none = 0;
 
 static struct hash boards_names; /* name → struct board_name */
+static struct hash boards_peers; /* rank → struct board_peer */
+static bool boards_uncounted;    /* an OPEN has not been counted for lack of memory */
 
 struct board_name *boards_name(uint64_t context, uint64_t ranks, bool make)
 {
@@ -45,12 +47,42 @@ struct board_name *boards_name(uint64_t context, uint64_t ranks, bool make)
 void boards_forget_names(void)
 {
     struct board_name *name;
+    struct board_peer *peer;
     size_t cursor = 0;
 
     while ((name = hash_next(&boards_names, &cursor)) != NULL)
         free(name);
     hash_free(&boards_names);
     hash_init(&boards_names);
+    cursor = 0;
+    while ((peer = hash_next(&boards_peers, &cursor)) != NULL)
+        free(peer);
+    hash_free(&boards_peers);
+    hash_init(&boards_peers);
+    boards_uncounted = false;
+}
+
+struct board_peer *boards_peer(int rank)
+{
+    struct board_peer *peer = hash_get(&boards_peers, (uint64_t)rank);
+
+    if (boards_uncounted || peer != NULL)
+        return boards_uncounted ? NULL : peer;
+    peer = calloc(1, sizeof(*peer));
+    if (peer != NULL && hash_put(&boards_peers, (uint64_t)rank, peer) == 0)
+        return peer;
+    free(peer);
+    return NULL;
+}
+
+void boards_count_open(int rank)
+{
+    struct board_peer *peer = boards_peer(rank);
+
+    if (peer != NULL)
+        peer->got++;
+    else
+        boards_uncounted = true;
 }
 
 /* ---- what ends the waits of a board ---- */

@@ -41,11 +41,15 @@ static_assert(sizeof(struct board_line) == CACHE_LINE, "a line");
 struct board_member {
     int rank;
     uint32_t host;
-    uint32_t mate;  /* here: index into rboard.sleepers */
-    bool here;      /* a member of this host; this member itself is one */
-    bool awaited;   /* here: neither its memory nor the message that it will not come has arrived */
-    bool answered;  /* its OPEN has been answered */
-    uint64_t bytes; /* of its memory, as configured */
+    uint32_t mate; /* here: index into rboard.sleepers */
+    bool here;     /* a member of this host; this member itself is one */
+    bool awaited;  /* here: neither its memory nor the message that it will not come has arrived */
+    bool answered; /* its OPEN has been answered */
+    uint64_t
+        sent; /* the number of the OPEN that it was sent at first (struct board_peer); 0: none yet, or not counted */
+    uint64_t
+        got; /* how many of its OPENs had come when this board was registered: those were not for it */
+    uint64_t bytes;          /* of its memory, as configured */
     _Atomic int pid;         /* rboard_fetch: as this process sees it; 0: not known yet */
     _Atomic int code;        /* rboard_state: why it takes no part any more; 0: it does */
     const void *_Atomic mem; /* NULL: not mapped, or the member has died */
@@ -57,6 +61,11 @@ struct board_name {
     uint64_t context, ranks; /* ranks: hash of the list */
     uint64_t opened;
     struct rboard *board; /* the one that is open, or NULL */
+};
+
+/* OPENs of all boards to and from a rank, in the order in which they are sent and received: by FIFO the k-th sent is the k-th received. */
+struct board_peer {
+    uint64_t sent, got;
 };
 
 struct rboard {
@@ -93,6 +102,10 @@ extern struct link boards_all; /* open boards */
 /* The entry of a name. Lock held. Found, or with `make` created; NULL. */
 struct board_name *boards_name(uint64_t context, uint64_t ranks, bool make);
 void boards_forget_names(void);
+/* Lock held. Counts an OPEN from a rank. */
+void boards_count_open(int rank);
+/* Lock held. The counts of a rank; NULL: there was no memory for it, so its counts are not used any more. */
+struct board_peer *boards_peer(int rank);
 
 /* ---- changes of the state of a board: lock held ---- */
 

@@ -2,7 +2,7 @@
 /*
  * board_message.c: the messages of boards (doc/boards.md "Messages"), see board_message.h. They are received by the service thread.
  *
- * A message of a board that this process has not opened leaves nothing behind: it requests the memory of others when it opens.
+ * A message of a board that this process has not opened leaves nothing behind but a count: it requests the memory of others when it opens.
  */
 #include "rpipe/board/board_message.h"
 
@@ -33,10 +33,28 @@ static struct board_message board_message_of(const struct rboard *b, enum board_
 int board_send_open(struct rboard *b, int member, bool request)
 {
     struct board_message m = board_message_of(b, BOARD_OPEN);
+    struct board_member *to = &b->member[member];
+    struct board_peer *peer = boards_peer(to->rank);
+    int rc;
 
     m.flags = request ? BOARD_ANSWER : 0;
     m.board_bytes = b->member[b->me].bytes;
-    return control_post(b->member[member].rank, MESSAGE_BOARD, &m, sizeof(m), &b->fd, 1);
+    if (request && peer != NULL) {
+        m.flags |= BOARD_COUNTED;
+        m.got = to->got;
+    }
+    rc = control_post(to->rank, MESSAGE_BOARD, &m, sizeof(m), &b->fd, 1);
+    if (rc == 0 && peer != NULL)
+        to->sent = ++peer->sent;
+    return rc;
+}
+
+/* Whether the sender of an OPEN requests the memory and will not get it by the OPEN that has been sent to it. */
+static bool board_must_answer(const struct board_member *to, const struct board_message *m)
+{
+    if ((m->flags & BOARD_ANSWER) == 0 || to->answered)
+        return false;
+    return (m->flags & BOARD_COUNTED) == 0 || to->sent <= m->got;
 }
 
 /* A message that cannot be queued is dropped: its receiver is gone, or its waits end at their deadline. */
@@ -105,7 +123,7 @@ static void board_on_open(struct rboard *b, int sender, const struct board_messa
 
     if (!member->here)
         return;
-    if ((m->flags & BOARD_ANSWER) != 0 && !member->answered && b->fd >= 0) {
+    if (b->fd >= 0 && board_must_answer(member, m)) {
         member->answered = true;
         rc = board_send_open(b, sender, false);
         if (rc != 0)
@@ -188,6 +206,8 @@ static void board_dispatch(int from, const struct board_message *m, int fd)
     const struct board_name *name;
 
     pthread_mutex_lock(&boards_lock);
+    if (m->kind == BOARD_OPEN)
+        boards_count_open(from);
     name = boards_name(m->context, m->ranks, false);
     if (name != NULL && name->board != NULL && name->board->number == m->number)
         board_on_message(name->board, from, m, fd);

@@ -19,10 +19,12 @@ struct board_message {
     uint64_t board_bytes; /* OPEN: as configured */
     int32_t code;         /* LOST */
     uint32_t lost;        /* LOST: the member */
-    uint64_t more_zero;
+    uint64_t got;         /* OPEN with BOARD_COUNTED: struct board_member */
 };
 static_assert(sizeof(struct board_message) == 64, "on the wire");
-#define BOARD_ANSWER 1u /* flags of OPEN: the receiver's memory is requested */
+#define BOARD_ANSWER 1u /* flags of OPEN: the receiver's memory is requested, */
+#define BOARD_COUNTED                                                                              \
+    2u /* unless its OPEN is beyond the first `got` of the receiver's: it has come, or will */
 
 void board_message_start(void);
 /* Lock held. OPEN, with the descriptor, to one member: 0, or as control_post(). */

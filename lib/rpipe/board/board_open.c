@@ -232,6 +232,17 @@ static struct rboard *board_alloc(int n)
     return b;
 }
 
+/* What has come of each mate was not for this board. Lock held. */
+static void board_count_received(struct rboard *b)
+{
+    for (int i = 0; i < b->n; i++) {
+        const struct board_peer *peer =
+            b->member[i].awaited ? boards_peer(b->member[i].rank) : NULL;
+
+        b->member[i].got = peer != NULL ? peer->got : UINT64_MAX;
+    }
+}
+
 /* From here on messages of the other members find the board. */
 static int board_register(struct rboard *b, uint64_t context, struct error *err)
 {
@@ -250,6 +261,7 @@ static int board_register(struct rboard *b, uint64_t context, struct error *err)
         b->name = name;
         b->number = ++name->opened;
         list_append(&boards_all, &b->link);
+        board_count_received(b);
         if (b->awaited == 0) {
             fork_fds_close(b->fd);
             b->fd = -1;
