@@ -52,6 +52,8 @@ mpi_tests = \
 	examples/cpp/halo-3+ofi.mpi \
 	examples/cpp/ping-2.mpi \
 	examples/cpp/roots-2.mpi \
+	test/cpp/teams-1.mpi \
+	test/cpp/teams-3.mpi \
 	examples/fortran/halo-1.mpi \
 	examples/fortran/halo-3.mpi \
 	examples/fortran/halo-3+ofi.mpi \
