@@ -324,7 +324,6 @@ int rcast_discard(rcast_t cast)
     if (rc == 0) {
         if (cast->writes)
             (void)rboard_fail(cast->board, -ECONNRESET);
-        RPIPE_FAILPOINT("rcast_discard: failed");
         open_discard(cast);
     }
     return call_end(&call, rc);
