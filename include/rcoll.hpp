@@ -54,7 +54,8 @@ struct element<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, b
 namespace detail
 {
 
-template <typename C> using element_of = std::remove_reference_t<decltype(*std::data(std::declval<C &>()))>;
+template <typename C>
+using element_of = std::remove_reference_t<decltype(*std::data(std::declval<C &>()))>;
 
 inline rcoll_params_t coll(rcoll_kind_t kind, const void *from, void *into, std::size_t count,
                            int root = 0) noexcept
@@ -98,8 +99,7 @@ template <typename C> rcoll_params_t bcast(C &elements, int root = 0) noexcept
                         std::size(elements) * sizeof(*std::data(elements)), root);
 }
 /* In place. */
-template <typename C>
-rcoll_params_t allreduce(C &elements, rgroup_op_t op = RGROUP_SUM) noexcept
+template <typename C> rcoll_params_t allreduce(C &elements, rgroup_op_t op = RGROUP_SUM) noexcept
 {
     return detail::coll_fold(RCOLL_ALLREDUCE, std::data(elements), std::data(elements),
                              std::size(elements), op);

@@ -17,6 +17,7 @@
 #include "control/control.h"
 #include "rpipe/end/job_state.h"
 #include "util/clock.h"
+#include "util/failpoint.h"
 #include "util/log.h"
 #include "util/module.h"
 #include "util/settings.h"
@@ -125,6 +126,7 @@ int mcast_carriers_open(struct mcast *p, struct error *err)
     rc = udp->ops->open(&udp->medium, &host, err);
     if (rc != 0)
         return rc;
+    RPIPE_FAILPOINT("net: rcast: socket open");
     udp->root = udp->ops->address(udp->medium);
     if (p->path.cast->writes) /* else packets are sent to each reader */
         (void)udp->ops->group(udp->medium, p->key, &udp->group, &none);
@@ -189,6 +191,7 @@ void mcast_carriers_join(struct mcast *p)
         else
             carrier_give_up(p, err.text);
     }
+    RPIPE_FAILPOINT("net: rcast: groups joined");
 }
 
 /* ---- packets ---- */

@@ -15,6 +15,7 @@
 #include "control/control.h"
 #include "rpipe/end/job_state.h"
 #include "util/clock.h"
+#include "util/failpoint.h"
 #include "util/settings.h"
 
 #include <errno.h>
@@ -85,6 +86,7 @@ static void mcast_receive_all(struct mcast *p, int64_t now)
             return;
         if (mcast_draw(&p->lose, p->lose.drop))
             continue;
+        RPIPE_FAILPOINT("net: rcast: packet received");
         mcast_packet(p, packet, (size_t)n, &a, now);
         if (mcast_draw(&p->lose, p->lose.repeat))
             mcast_packet(p, packet, (size_t)n, &a, now);

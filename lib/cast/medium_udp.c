@@ -11,6 +11,7 @@
  */
 #include "cast/medium_udp.h"
 
+#include "util/failpoint.h"
 #include "util/fork_fds.h"
 #include "util/hash.h"
 #include "util/limit.h"
@@ -264,6 +265,7 @@ static int udp_flush(struct medium *m)
         const int n =
             sendmmsg(m->fd, m->outs + sent, m->queued - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
 
+        RPIPE_FAILPOINT("net: rcast: packets sent");
         sent += n > 0 ? (unsigned)n : 1;
     }
     m->queued = 0;

@@ -30,8 +30,7 @@ void values(rpipe::team &team)
     team.barrier();
     CHECK(team.allreduce(me + 1) == n * (n + 1) / 2);
     CHECK(team.allreduce(me + 0.5, RGROUP_MAX) == n - 0.5);
-    CHECK(team.allreduce(std::complex<double>(1, me)) ==
-          std::complex<double>(n, n * (n - 1) / 2));
+    CHECK(team.allreduce(std::complex<double>(1, me)) == std::complex<double>(n, n * (n - 1) / 2));
     const auto all = team.allgather(std::array<int, 2>{me, -me});
     for (int i = 0; i < n; i++)
         CHECK(all[static_cast<std::size_t>(i)] == std::array<int, 2>{i, -i});
@@ -42,7 +41,8 @@ void values(rpipe::team &team)
 
 void containers(rpipe::team &team)
 {
-    const auto n = static_cast<std::size_t>(team.size()), me = static_cast<std::size_t>(team.rank());
+    const auto n = static_cast<std::size_t>(team.size()),
+               me = static_cast<std::size_t>(team.rank());
     std::vector<std::uint32_t> numbers(1000), to_all(3 * n);
 
     std::iota(numbers.begin(), numbers.end(), 0u);
