@@ -22,7 +22,9 @@ struct rthesis_channel {
     rch_t ch;
     rcells_t cells; /* RDMA_ATOMIC */
     ratomic_type_t type;
-    bool writer, active;
+    int peer;
+    uint64_t context;
+    bool writer, active, atomic;
     rdma_vmem_t local, remote;
 };
 
@@ -116,12 +118,29 @@ static inline void rthesis_drop(raddr_t d)
 
 /* ---- B.1: channels ---- */
 
+/*
+ * The configuration of the thesis has no context: the n-th rpipe of a process to a peer, in one direction, belongs to the n-th of that
+ * peer. Entries stay until rexit, so that both count alike, whatever has been closed.
+ */
+static inline uint64_t rthesis_context(const struct rthesis_channel *c)
+{
+    uint64_t n = 0;
+
+    rthesis_lock();
+    for (const struct rthesis_channel *o = rthesis.channels; o != NULL; o = o->next)
+        n += o->peer == c->peer && o->atomic == c->atomic &&
+             (c->atomic ? o->active == c->active : o->writer == c->writer);
+    rthesis_unlock();
+    return n;
+}
+
 static inline int rthesis_cells(struct rthesis_channel *c, const rmalloc_config_t *t)
 {
     rcells_config_t cfg = {.role = t->allocator.rdma_active ? RCELLS_USER : RCELLS_OWNER};
     int rc;
 
-    cfg.peer = t->allocator.peer;
+    cfg.peer = c->peer;
+    cfg.context = c->context;
     cfg.cells = t->allocator.alloc_size / 8;
     cfg.flags = t->rmalloc_g_settings.rmalloc_vm_settings.thread_sync ? RPIPE_THREADS : 0;
     rc = rcells_open(&c->cells, &cfg);
@@ -138,7 +157,8 @@ static inline int rthesis_messages(struct rthesis_channel *c, const rmalloc_conf
         t->rmalloc_g_settings.rmalloc_ch_settings[0].primary_channel.sync;
     double watermark = t->rmalloc_g_settings.rmalloc_vm_settings.vm_sync_watermark * 100;
 
-    cfg.peer = t->allocator.peer;
+    cfg.peer = c->peer;
+    cfg.context = c->context;
     cfg.op = (rpipe_op_t)op;
     cfg.heuristic = (rmalloc_fit_t)(t->allocator.algorithm + 1);
     cfg.mode = sync == NET_SYNC_TAGS  ? RPIPE_SYNC_TAGS
@@ -165,9 +185,12 @@ static inline int rthesis_pipe(rch_t *ch, const rmalloc_config_t *t)
 
     if (c == NULL)
         return -ENOMEM;
+    c->peer = t->allocator.peer;
+    c->atomic = op == RDMA_ATOMIC;
     c->active = t->allocator.rdma_active;
     c->writer = c->active == (op == RDMA_PUT) || op == RDMA_ATOMIC;
     c->type = t->allocator.atomic_type;
+    c->context = rthesis_context(c);
     rc = op == RDMA_ATOMIC ? rthesis_cells(c, t) : rthesis_messages(c, t, op);
     if (rc != R_SUCCESS) {
         free(c);
