@@ -25,7 +25,7 @@ static void guaranteed(rpipe_op_t op)
             uint64_t key = mp_key(0, 1, round, i);
 
             if (litmus_writer) {
-                pattern_fill(rmem(ch, d[order[i]]), BYTES, key);
+                pattern_fill(mp_mem(ch, d[order[i]]), BYTES, key);
                 CHECK_OK(ch, rwrite(ch, d[order[i]]));
             } else {
                 mp_read_free(ch, BYTES, key);
@@ -54,7 +54,7 @@ static void not_guaranteed(rpipe_op_t op)
             not_there++;
             CHECK_OK(first, rread(first, &d, NULL));
         }
-        CHECK(first, pattern_same(rmem(first, d), BYTES, key));
+        CHECK(first, pattern_same(mp_mem(first, d), BYTES, key));
         CHECK_OK(first, rfree(first, d));
     }
     if (!litmus_writer)

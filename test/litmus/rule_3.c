@@ -17,11 +17,11 @@ static void guaranteed(rpipe_op_t op)
     for (unsigned round = 0; round < ROUNDS; round++) {
         for (unsigned i = 0; litmus_writer && i < MESSAGES; i++) {
             CHECK(ch, (d[i] = rmalloc(ch, BYTES)) != ADDR_NULL);
-            pattern_fill(rmem(ch, d[i]), BYTES, mp_key(0, 1, round, i));
+            pattern_fill(mp_mem(ch, d[i]), BYTES, mp_key(0, 1, round, i));
         }
         for (unsigned i = 0; i < MESSAGES; i++) {
             if (litmus_writer) {
-                CHECK(ch, pattern_same(rmem(ch, d[i]), BYTES, mp_key(0, 1, round, i)));
+                CHECK(ch, pattern_same(mp_mem(ch, d[i]), BYTES, mp_key(0, 1, round, i)));
                 CHECK_OK(ch, rwrite(ch, d[i]));
             } else {
                 mp_read_free(ch, BYTES, mp_key(0, 1, round, i));
@@ -46,7 +46,7 @@ static void not_guaranteed(rpipe_op_t op)
     if (litmus_writer) {
         mp_send(ch, BYTES, mp_key(0, 1, 2, 0));
         CHECK(ch, (d = rmalloc(ch, BYTES)) != ADDR_NULL); /* the same memory again */
-        CHECK(ch, !litmus_zero(rmem(ch, d)));
+        CHECK(ch, !litmus_zero(mp_mem(ch, d)));
         CHECK_OK(ch, rfree(ch, d));
     } else {
         mp_read_free(ch, BYTES, mp_key(0, 1, 2, 0));

@@ -49,7 +49,7 @@ static int not_there(rch_t ch, bool flush)
         n += rc == R_PENDING;
         if (rc == R_PENDING)
             CHECK_OK(ch, rread(ch, &d, NULL));
-        CHECK(ch, pattern_same(rmem(ch, d), BYTES, mp_key(0, 1, 2, i)));
+        CHECK(ch, pattern_same(mp_mem(ch, d), BYTES, mp_key(0, 1, 2, i)));
         CHECK_OK(ch, rfree(ch, d));
         litmus_signal();
     }

@@ -24,7 +24,7 @@ static void guaranteed(rpipe_op_t op)
         for (unsigned i = 0; i < MESSAGES; i++)
             mp_read_free(ch, BYTES, mp_key(0, 1, 1, BLOCKS - 1 + i)); /* through the last block */
         for (unsigned i = 0; i < BLOCKS - 1; i++) {
-            CHECK(ch, pattern_same(rmem(ch, held[i]), BYTES, mp_key(0, 1, 1, i)));
+            CHECK(ch, pattern_same(mp_mem(ch, held[i]), BYTES, mp_key(0, 1, 1, i)));
             CHECK_OK(ch, rfree(ch, held[i]));
         }
     }
@@ -42,10 +42,10 @@ static void not_guaranteed(rpipe_op_t op)
         mp_send(ch, BYTES, mp_key(0, 1, 2, 1));
     } else {
         d = mp_receive(ch, BYTES, mp_key(0, 1, 2, 0));
-        kept = rmem(ch, d);
+        kept = mp_mem(ch, d);
         CHECK_OK(ch, rfree(ch, d));
         d = mp_receive(ch, BYTES, mp_key(0, 1, 2, 1));
-        if (rmem(ch, d) == kept) /* the heap has one place; receive buffers of GET have several */
+        if (mp_mem(ch, d) == kept) /* the heap has one place; receive buffers of GET have several */
             CHECK(ch, !pattern_same(kept, BYTES, mp_key(0, 1, 2, 0)));
         else
             CHECK(ch, op == RPIPE_GET && !mp_at_once(ch));
