@@ -12,7 +12,7 @@
  * With touch the sender of a notified message fills it, and its receiver sums it; with plain neither accesses it. Before each way of
  * notified messages is measured, some are sent whose bytes the receiver checks: a library that puts them elsewhere fails.
  *
- * MPICH over UCX, and Open MPI over TCP, transfer while the target makes calls: with probe a target that polls its flag looks for a message
+ * MPICH over UCX, and Open MPI over TCP, transfer while the target makes calls: with probe a target that polls its flag probes for a message
  * between two polls. MPICH 4.0.2 puts into the wrong place of a window of MPI_Win_allocate whose size is no multiple of 64 bytes, so
  * the window has whole pages. With dynamic the memory is attached to a dynamic window, as that of the backend mpi of pipes is, and
  * payloads are filled and summed (what bench/btl_mpi runs).

@@ -21,6 +21,10 @@ bench_device_LDADD = $(public)
 bench_sockets_SOURCES = bench/sockets.c bench/two_cores.h
 bench_sockets_LDADD =
 bench_startup_SOURCES = bench/proc.h bench/startup.c
+# what bench/evaluation compares with the setup of UCX
+noinst_PROGRAMS += bench/setup
+bench_setup_CFLAGS = $(AM_CFLAGS) $(UCX_CFLAGS)
+bench_setup_LDADD = $(public) $(UCX_LIBS)
 bench_startup_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 bench_startup_LDADD = $(public) $(PMIX_LIBS) -lm
 bench_vmem_pair_LDADD = $(public) $(MIMALLOC_LIBS)
