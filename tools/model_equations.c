@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * model_equations.c: latency and injection from components; Zambre 2020, chapter 2 for a network, and
- * the same way of counting for shared memory. Each equation is a function, with its number.
+ * model_equations.c: latency and injection from components; Zambre 2020, chapter 2 for an adapter, and
+ * the same way of counting for what is measured here. Each equation is a function, with its number.
  *
  * Components do not overlap: a prediction is their sum, and a component that becomes faster makes
  * the whole faster by as many nanoseconds.
@@ -14,18 +14,18 @@
 
 double model_llp_post(const struct model_parts *p)
 {
-    return p->ns[PART_MD] + p->ns[PART_MD_BARRIER] + p->ns[PART_DBC_BARRIER] + p->ns[PART_PIO] +
-           p->ns[PART_POST_OTHER];
+    return p->ns[PART_MD][0] + p->ns[PART_MD_BARRIER][0] + p->ns[PART_DBC_BARRIER][0] + p->ns[PART_PIO][0] +
+           p->ns[PART_POST_OTHER][0];
 }
 
-double model_post(const struct model_parts *p) { return p->ns[PART_HLP_POST] + model_llp_post(p); }
+double model_post(const struct model_parts *p) { return p->ns[PART_HLP_POST][0] + model_llp_post(p); }
 
-double model_network(const struct model_parts *p) { return p->ns[PART_WIRE] + p->ns[PART_SWITCH]; }
+double model_network(const struct model_parts *p) { return p->ns[PART_WIRE][0] + p->ns[PART_SWITCH][0]; }
 
 /* (2.1) From a post to its completion. The 64 bytes of a completion cost what 8 bytes cost. */
 double model_completion(const struct model_parts *p)
 {
-    return 2 * (p->ns[PART_PCIE] + model_network(p)) + p->ns[PART_RC_TO_MEM];
+    return 2 * (p->ns[PART_PCIE][0] + model_network(p)) + p->ns[PART_RC_TO_MEM][0];
 }
 
 /* (2.2) Posts between two polls, at least: the completion of the first is then there. */
@@ -37,26 +37,26 @@ double model_posts_of_a_poll(const struct model_parts *p)
 /* (2.3) What a message of a stream costs its processor. */
 double model_cpu_time(const struct model_parts *p)
 {
-    return model_post(p) + p->ns[PART_HLP_TX] + p->ns[PART_MISC];
+    return model_post(p) + p->ns[PART_HLP_TX][0] + p->ns[PART_MISC][0];
 }
 
 /* (2.4) A single message, until it is in the adapter. */
 double model_single_injection(const struct model_parts *p)
 {
-    return model_cpu_time(p) + p->ns[PART_PCIE];
+    return model_cpu_time(p) + p->ns[PART_PCIE][0];
 }
 
 /* (2.6) A stream by the low-level protocol alone. */
 double model_injection_llp(const struct model_parts *p)
 {
-    return model_llp_post(p) + p->ns[PART_LLP_PROG] + p->ns[PART_LLP_MISC];
+    return model_llp_post(p) + p->ns[PART_LLP_PROG][0] + p->ns[PART_LLP_MISC][0];
 }
 
 /* (2.8) by the low-level protocol alone. */
 double model_latency_llp(const struct model_parts *p)
 {
-    return model_llp_post(p) + 2 * p->ns[PART_PCIE] + model_network(p) + p->ns[PART_RC_TO_MEM] +
-           p->ns[PART_LLP_PROG];
+    return model_llp_post(p) + 2 * p->ns[PART_PCIE][0] + model_network(p) + p->ns[PART_RC_TO_MEM][0] +
+           p->ns[PART_LLP_PROG][0];
 }
 
 static void equation_add(struct model_sum *s, const char *name, double ns, enum model_kind kind,
@@ -68,27 +68,29 @@ static void equation_add(struct model_sum *s, const char *name, double ns, enum 
 /* (2.5), which is (2.3): the way to the adapter overlaps with the next message. */
 static void equation_network_injection(const struct model_parts *p, struct model_sum *s)
 {
-    equation_add(s, "HLP_post", p->ns[PART_HLP_POST], MODEL_CPU, false);
+    equation_add(s, "HLP_post", p->ns[PART_HLP_POST][0], MODEL_CPU, false);
     equation_add(s, "LLP_post", model_llp_post(p), MODEL_CPU, false);
-    equation_add(s, "progress", p->ns[PART_HLP_TX], MODEL_CPU, false);
-    equation_add(s, "misc", p->ns[PART_MISC], MODEL_CPU, false);
+    equation_add(s, "progress", p->ns[PART_HLP_TX][0], MODEL_CPU, false);
+    equation_add(s, "misc", p->ns[PART_MISC][0], MODEL_CPU, false);
 }
 
 /* (2.8), which is (2.7) with its parts. */
 static void equation_network_latency(const struct model_parts *p, struct model_sum *s)
 {
-    equation_add(s, "HLP_post", p->ns[PART_HLP_POST], MODEL_CPU, false);
+    equation_add(s, "HLP_post", p->ns[PART_HLP_POST][0], MODEL_CPU, false);
     equation_add(s, "LLP_post", model_llp_post(p), MODEL_CPU, false);
-    equation_add(s, "PCIe", p->ns[PART_PCIE], MODEL_IO, false);
-    equation_add(s, "wire", p->ns[PART_WIRE], MODEL_NETWORK, false);
-    equation_add(s, "switch", p->ns[PART_SWITCH], MODEL_NETWORK, false);
-    equation_add(s, "PCIe, target", p->ns[PART_PCIE], MODEL_IO, true);
-    equation_add(s, "RC to memory", p->ns[PART_RC_TO_MEM], MODEL_IO, true);
-    equation_add(s, "LLP_prog", p->ns[PART_LLP_PROG], MODEL_CPU, true);
-    equation_add(s, "HLP_rx_prog", p->ns[PART_HLP_RX], MODEL_CPU, true);
+    equation_add(s, "PCIe", p->ns[PART_PCIE][0], MODEL_IO, false);
+    equation_add(s, "wire", p->ns[PART_WIRE][0], MODEL_NETWORK, false);
+    equation_add(s, "switch", p->ns[PART_SWITCH][0], MODEL_NETWORK, false);
+    equation_add(s, "PCIe, target", p->ns[PART_PCIE][0], MODEL_IO, true);
+    equation_add(s, "RC to memory", p->ns[PART_RC_TO_MEM][0], MODEL_IO, true);
+    equation_add(s, "LLP_prog", p->ns[PART_LLP_PROG][0], MODEL_CPU, true);
+    equation_add(s, "HLP_rx_prog", p->ns[PART_HLP_RX][0], MODEL_CPU, true);
 }
 
-/* ---- shared memory ---- */
+/* ---- what is measured here ---- */
+
+static double equation_at_least(double ns, double least) { return ns > least ? ns : least; }
 
 /*
  * What the lines of a message take from one cache to the other: what is left of a message that is
@@ -96,47 +98,119 @@ static void equation_network_latency(const struct model_parts *p, struct model_s
  */
 static double equation_lines(const struct model_parts *p, int size)
 {
-    const double ns =
-        p->ns[PART_HAND_OVER + size] - p->ns[PART_FILL + size] - p->ns[PART_READ + size];
-
-    return ns > 0 ? ns : 0;
+    return equation_at_least(p->ns[PART_HAND_OVER][size] - p->ns[PART_FILL][size] -
+                                 p->ns[PART_READ][size],
+                             0);
 }
 
-/* A call, for a message that rides in its slot or one that is in the heap. */
-static double equation_call(const struct model_parts *p, enum model_part part, int size)
+static void equation_begin(const struct model_parts *p, int size, struct model_sum *s)
 {
-    return p->ns[(int)part + (model_size[size] > MODEL_SLOT)];
+    equation_add(s, "rmalloc", p->ns[PART_ALLOC][size], MODEL_CPU, false);
+    equation_add(s, "fill", p->ns[PART_FILL][size], MODEL_CPU, false);
 }
 
-/* (2.5): the writer's time; the lines of a message travel while it prepares the next one. */
-static void equation_memory_injection(const struct model_parts *p, int size, struct model_sum *s)
+static void equation_end(const struct model_parts *p, int size, struct model_sum *s)
 {
-    equation_add(s, "rmalloc", equation_call(p, PART_ALLOC, size), MODEL_CPU, false);
-    equation_add(s, "fill", p->ns[PART_FILL + size], MODEL_CPU, false);
-    equation_add(s, "rwrite", equation_call(p, PART_PUBLISH, size), MODEL_CPU, false);
+    equation_add(s, "read", p->ns[PART_READ][size], MODEL_CPU, true);
+    equation_add(s, "rfree", p->ns[PART_FREE][size], MODEL_CPU, true);
 }
 
 /* (2.8), where the way is that of cache lines; the reader polls, and finds the message in the middle of a poll. */
 static void equation_memory_latency(const struct model_parts *p, int size, struct model_sum *s)
 {
-    equation_memory_injection(p, size, s);
+    equation_begin(p, size, s);
+    equation_add(s, "rwrite", p->ns[PART_PUBLISH][size], MODEL_CPU, false);
     equation_add(s, "lines", equation_lines(p, size), MODEL_NETWORK, false);
-    equation_add(s, "half a poll", p->ns[PART_POLL] / 2, MODEL_CPU, true);
-    equation_add(s, "rread", equation_call(p, PART_TAKE, size), MODEL_CPU, true);
-    equation_add(s, "read", p->ns[PART_READ + size], MODEL_CPU, true);
-    equation_add(s, "rfree", equation_call(p, PART_FREE, size), MODEL_CPU, true);
+    equation_add(s, "half a poll", p->ns[PART_POLL][size] / 2, MODEL_CPU, true);
+    equation_add(s, "rread", p->ns[PART_TAKE][size], MODEL_CPU, true);
+    equation_end(p, size, s);
 }
 
-/* ---- both ---- */
+/*
+ * (2.8): rwrite is HLP_post and LLP_post, rread is LLP_prog and HLP_rx_prog, of a GET with the payload's way between them. Where the
+ * message arrives before the call that sends returns, only so much of that call is on its way.
+ */
+static void equation_measured_latency(const struct model_parts *p, int size, struct model_sum *s)
+{
+    const double post = fmin(p->ns[PART_POST][size], p->ns[PART_PUBLISH][size]),
+                 network = p->ns[PART_NETWORK][size], take = p->ns[PART_TAKE][size],
+                 completion = fmin(p->ns[PART_COMPLETION][size], take),
+                 fetch = fmin(p->get ? p->ns[PART_FETCH][size] : 0, take - completion);
+
+    equation_begin(p, size, s);
+    equation_add(s, "HLP_post", p->ns[PART_PUBLISH][size] - post, MODEL_CPU, false);
+    equation_add(s, "LLP_post", equation_at_least(post + fmin(network, 0), 0), MODEL_CPU, false);
+    equation_add(s, "network", equation_at_least(network, 0), MODEL_NETWORK, false);
+    equation_add(s, "LLP_prog", completion, MODEL_CPU, true);
+    if (p->get)
+        equation_add(s, "fetch", fetch, MODEL_NETWORK, true);
+    equation_add(s, "HLP_rx_prog", take - completion - fetch, MODEL_CPU, true);
+    equation_end(p, size, s);
+}
+
+/* ---- a stream: the longest of what its writer, its reader, and its messages without the library take ---- */
+
+static struct model_sum equation_writer(const struct model_parts *p, int size, int publish)
+{
+    struct model_sum s = {.bound = "writer"};
+
+    equation_begin(p, size, &s);
+    equation_add(&s, "rwrite", p->ns[publish][size], MODEL_CPU, false);
+    return s;
+}
+
+static struct model_sum equation_reader(const struct model_parts *p, int size, int take)
+{
+    struct model_sum s = {.bound = "reader"};
+
+    equation_add(&s, "rread", p->ns[take][size], MODEL_CPU, true);
+    equation_end(p, size, &s);
+    return s;
+}
+
+/*
+ * While lines travel, a processor goes on with work that does not need them, as far as it looks ahead: the more work there is
+ * beside each line, the fewer lines travel at a time. PART_STALL is how much longer a stream becomes for each ns of work.
+ */
+static struct model_sum equation_lines_of_stream(const struct model_parts *p, int size)
+{
+    const double writer = p->ns[PART_ALLOC][size] + p->ns[PART_PUBLISH][size],
+                 reader = p->ns[PART_TAKE][size] + p->ns[PART_FREE][size],
+                 stream = p->ns[PART_STREAM][size], stall = p->ns[PART_STALL][size],
+                 bare = equation_at_least(stream - stall * p->ns[PART_WORK][size], 0);
+    struct model_sum s = {.bound = "lines"};
+
+    equation_add(&s, "lines", bare, MODEL_NETWORK, false);
+    equation_add(&s, "calls beside", equation_at_least(stall, 0) * fmax(writer, reader), MODEL_CPU,
+                 false);
+    return s;
+}
+
+static struct model_sum equation_stream(const struct model_parts *p, int size)
+{
+    struct model_sum s = {.bound = "network"};
+
+    if (p->way == WAY_MEMORY)
+        return equation_lines_of_stream(p, size);
+    equation_add(&s, "stream", p->ns[PART_STREAM][size], MODEL_NETWORK, false);
+    return s;
+}
 
 struct model_sum model_injection(const struct model_parts *p, int size)
 {
-    struct model_sum s = {.terms = 0};
+    const bool memory = p->way == WAY_MEMORY;
+    struct model_sum s = {.bound = "writer"}, other[2];
 
-    if (p->network)
+    if (p->way == WAY_ADAPTER) {
         equation_network_injection(p, &s);
-    else
-        equation_memory_injection(p, size, &s);
+        return s;
+    }
+    s = equation_writer(p, size, memory ? PART_PUBLISH : PART_ROW_PUBLISH);
+    other[0] = equation_reader(p, size, memory ? PART_TAKE : PART_ROW_TAKE);
+    other[1] = equation_stream(p, size);
+    for (int i = 0; i < 2; i++)
+        if (model_total(&other[i]) > model_total(&s))
+            s = other[i];
     return s;
 }
 
@@ -144,10 +218,12 @@ struct model_sum model_latency(const struct model_parts *p, int size)
 {
     struct model_sum s = {.terms = 0};
 
-    if (p->network)
+    if (p->way == WAY_ADAPTER)
         equation_network_latency(p, &s);
-    else
+    else if (p->way == WAY_MEMORY)
         equation_memory_latency(p, size, &s);
+    else
+        equation_measured_latency(p, size, &s);
     return s;
 }
 

@@ -11,158 +11,215 @@
 
 const size_t model_size[MODEL_SIZES] = {8, 64, 4096, 65536};
 
+#define OF(way) (1u << (way))
+#define BOTH (OF(WAY_MEMORY) | OF(WAY_NETWORK))
+
+static const char *const ways[MODEL_WAYS] = {"adapter", "memory", "network"};
+
 static const struct {
-    const char *name, *meaning;
+    const char *name;
+    unsigned ways;
+    const char *meaning;
 } parts[MODEL_PARTS] = {
-    [PART_MD] = {"md", "preparing the message descriptor"},
-    [PART_MD_BARRIER] = {"md_barrier", "barrier behind the descriptor"},
-    [PART_DBC_BARRIER] = {"dbc_barrier", "barrier behind the doorbell counter"},
-    [PART_PIO] = {"pio", "copy of 64 bytes into the adapter: the doorbell"},
-    [PART_POST_OTHER] = {"llp_post_other", "the rest of LLP_post"},
-    [PART_LLP_PROG] = {"llp_prog", "one completion, low-level protocol"},
-    [PART_LLP_MISC] = {"llp_misc", "the rest of a loop of the low-level protocol alone"},
-    [PART_HLP_POST] = {"hlp_post", "initiation, high-level protocol"},
-    [PART_HLP_TX] = {"hlp_tx_prog", "progress of a send"},
-    [PART_HLP_RX] = {"hlp_rx_prog", "progress of a receive, high-level protocol"},
-    [PART_MISC] = {"misc", "the rest of a loop"},
-    [PART_PCIE] = {"pcie", "from processor to adapter, or back"},
-    [PART_WIRE] = {"wire", "from adapter to adapter"},
-    [PART_SWITCH] = {"switch", "a switch between them"},
-    [PART_RC_TO_MEM] = {"rc_to_mem", "from the root complex to memory"},
-    [PART_ALLOC] = {"alloc", "rmalloc of a message in a slot"},
-    [PART_ALLOC_HEAP] = {"alloc_heap", "rmalloc of a message in the heap"},
-    [PART_PUBLISH] = {"publish", "rwrite of a message in a slot"},
-    [PART_PUBLISH_HEAP] = {"publish_heap", "rwrite of a message in the heap"},
-    [PART_TAKE] = {"take", "rread of a message in a slot that is there"},
-    [PART_TAKE_HEAP] = {"take_heap", "rread of a message in the heap that is there"},
-    [PART_FREE] = {"free", "rfree of a message in a slot, by the reader"},
-    [PART_FREE_HEAP] = {"free_heap", "rfree of a message in the heap, by the reader"},
-    [PART_POLL] = {"poll", "rread_nb that finds nothing"},
-    [PART_FILL] = {"fill_8", "filling 8 bytes in the cache"},
-    [PART_FILL + 1] = {"fill_64", "filling 64 bytes in the cache"},
-    [PART_FILL + 2] = {"fill_4096", "filling 4 KiB in the cache"},
-    [PART_FILL + 3] = {"fill_65536", "filling 64 KiB in the cache"},
-    [PART_READ] = {"read_8", "reading 8 bytes in the cache"},
-    [PART_READ + 1] = {"read_64", "reading 64 bytes in the cache"},
-    [PART_READ + 2] = {"read_4096", "reading 4 KiB in the cache"},
-    [PART_READ + 3] = {"read_65536", "reading 64 KiB in the cache"},
-    [PART_HAND_OVER] = {"hand_over_8", "8 bytes filled, flagged, seen and read"},
-    [PART_HAND_OVER + 1] = {"hand_over_64", "64 bytes filled, flagged, seen and read"},
-    [PART_HAND_OVER + 2] = {"hand_over_4096", "4 KiB filled, flagged, seen and read"},
-    [PART_HAND_OVER + 3] = {"hand_over_65536", "64 KiB filled, flagged, seen and read"},
+    [PART_MD] = {"md", OF(WAY_ADAPTER), "preparing the message descriptor"},
+    [PART_MD_BARRIER] = {"md_barrier", OF(WAY_ADAPTER), "barrier behind the descriptor"},
+    [PART_DBC_BARRIER] = {"dbc_barrier", OF(WAY_ADAPTER), "barrier behind the doorbell counter"},
+    [PART_PIO] = {"pio", OF(WAY_ADAPTER), "copy of 64 bytes into the adapter: the doorbell"},
+    [PART_POST_OTHER] = {"llp_post_other", OF(WAY_ADAPTER), "the rest of LLP_post"},
+    [PART_LLP_PROG] = {"llp_prog", OF(WAY_ADAPTER), "one completion, low-level protocol"},
+    [PART_LLP_MISC] = {"llp_misc", OF(WAY_ADAPTER),
+                       "the rest of a loop of the low-level protocol alone"},
+    [PART_HLP_POST] = {"hlp_post", OF(WAY_ADAPTER), "initiation, high-level protocol"},
+    [PART_HLP_TX] = {"hlp_tx_prog", OF(WAY_ADAPTER), "progress of a send"},
+    [PART_HLP_RX] = {"hlp_rx_prog", OF(WAY_ADAPTER),
+                     "progress of a receive, high-level protocol"},
+    [PART_MISC] = {"misc", OF(WAY_ADAPTER), "the rest of a loop"},
+    [PART_PCIE] = {"pcie", OF(WAY_ADAPTER), "from processor to adapter, or back"},
+    [PART_WIRE] = {"wire", OF(WAY_ADAPTER), "from adapter to adapter"},
+    [PART_SWITCH] = {"switch", OF(WAY_ADAPTER), "a switch between them"},
+    [PART_RC_TO_MEM] = {"rc_to_mem", OF(WAY_ADAPTER), "from the root complex to memory"},
+    [PART_ALLOC] = {"alloc", BOTH, "rmalloc"},
+    [PART_FILL] = {"fill", BOTH, "filling the payload in the cache"},
+    [PART_PUBLISH] = {"publish", BOTH, "rwrite; over a network post is in it"},
+    [PART_TAKE] = {"take", BOTH,
+                   "rread of a message that is there; over a network completion and fetch are in it"},
+    [PART_READ] = {"read", BOTH, "reading the payload in the cache"},
+    [PART_FREE] = {"free", BOTH, "rfree by the reader"},
+    [PART_STREAM] = {"stream", BOTH, "a message of a stream without the library"},
+    [PART_POLL] = {"poll", OF(WAY_MEMORY), "rread_nb that finds nothing"},
+    [PART_HAND_OVER] = {"hand_over", OF(WAY_MEMORY),
+                        "filled, flagged, seen and read without the library"},
+    [PART_WORK] = {"work", OF(WAY_MEMORY), "work beside each message of stream"},
+    [PART_STALL] = {"stall", OF(WAY_MEMORY), "what a further ns of work adds to stream"},
+    [PART_POST] = {"post", OF(WAY_NETWORK), "the call that sends, without the library"},
+    [PART_COMPLETION] = {"completion", OF(WAY_NETWORK), "the call that finds what has arrived"},
+    [PART_NETWORK] = {"network", OF(WAY_NETWORK), "one way without both calls"},
+    [PART_FETCH] = {"fetch", OF(WAY_NETWORK), "GET: a request, and the payload back"},
+    [PART_ROW_PUBLISH] = {"row_publish", OF(WAY_NETWORK), "rwrite of messages in a row"},
+    [PART_ROW_TAKE] = {"row_take", OF(WAY_NETWORK), "rread of messages in a row"},
 };
 
 const struct model_parts model_thunderx2 = {
-    .network = true,
-    .ns = {[PART_MD] = 27.78,
-           [PART_MD_BARRIER] = 17.33,
-           [PART_DBC_BARRIER] = 21.07,
-           [PART_PIO] = 94.25,
-           [PART_POST_OTHER] = 14.99,
-           [PART_LLP_PROG] = 61.63,
-           [PART_LLP_MISC] = 58.68,
-           [PART_HLP_POST] = 26.56,
-           [PART_HLP_TX] = 59.82,
-           [PART_HLP_RX] = 224.66,
-           [PART_MISC] = 3.17,
-           [PART_PCIE] = 137.49,
-           [PART_WIRE] = 274.81,
-           [PART_SWITCH] = 108,
-           [PART_RC_TO_MEM] = 240.96},
+    .way = WAY_ADAPTER,
+    .ns = {[PART_MD] = {27.78},
+           [PART_MD_BARRIER] = {17.33},
+           [PART_DBC_BARRIER] = {21.07},
+           [PART_PIO] = {94.25},
+           [PART_POST_OTHER] = {14.99},
+           [PART_LLP_PROG] = {61.63},
+           [PART_LLP_MISC] = {58.68},
+           [PART_HLP_POST] = {26.56},
+           [PART_HLP_TX] = {59.82},
+           [PART_HLP_RX] = {224.66},
+           [PART_MISC] = {3.17},
+           [PART_PCIE] = {137.49},
+           [PART_WIRE] = {274.81},
+           [PART_SWITCH] = {108},
+           [PART_RC_TO_MEM] = {240.96}},
 };
 
 const char *model_part_name(int part) { return parts[part].name; }
 const char *model_part_meaning(int part) { return parts[part].meaning; }
-bool model_part_is_network(int part) { return part < PART_ALLOC; }
+const char *model_way_name(enum model_way way) { return ways[way]; }
+bool model_part_has_sizes(int part) { return parts[part].ways != OF(WAY_ADAPTER); }
 
-int model_part_by_name(const char *name)
+bool model_part_is_of(int part, enum model_way way, bool get)
 {
+    return (parts[part].ways & OF(way)) != 0 && (part != PART_FETCH || get);
+}
+
+int model_part_by_name(const char *name, int *size)
+{
+    const char *end = strrchr(name, '_');
+
+    *size = -1;
+    for (int s = 0; s < MODEL_SIZES && end != NULL; s++)
+        if (end[1 + strspn(end + 1, "0123456789")] == '\0' &&
+            strtoull(end + 1, NULL, 10) == model_size[s])
+            *size = s;
     for (int i = 0; i < MODEL_PARTS; i++)
-        if (strcmp(parts[i].name, name) == 0)
+        if (*size >= 0 && model_part_has_sizes(i)
+                ? strlen(parts[i].name) == (size_t)(end - name) &&
+                      strncmp(parts[i].name, name, (size_t)(end - name)) == 0
+                : strcmp(parts[i].name, name) == 0)
             return i;
     return -1;
 }
 
-/* One line: 1 if it has a part, 0 if it has none, -1 and a message. */
-static int parts_read_line(char *line, int *part, double *ns, char *why, size_t bytes)
-{
-    char *comment = strchr(line, '#'), *name, *value, *end, *saved;
+/* ---- files ---- */
 
-    if (comment != NULL)
-        *comment = '\0';
-    name = strtok_r(line, " \t\r\n", &saved);
-    if (name == NULL)
-        return 0;
-    *part = model_part_by_name(name);
-    if (*part < 0) {
-        snprintf(why, bytes, "\"%s\" is no part; rmalloc_model --list prints their names", name);
-        return -1;
-    }
-    value = strtok_r(NULL, " \t\r\n", &saved);
-    *ns = value != NULL ? strtod(value, &end) : -1;
-    if (value == NULL || end == value || *end != '\0' || !isfinite(*ns) || *ns < 0 ||
-        strtok_r(NULL, " \t\r\n", &saved) != NULL) {
-        snprintf(why, bytes, "%s must be followed by one time in ns, a number from 0 on", name);
-        return -1;
-    }
-    return 1;
+struct parts_file {
+    struct model_parts *path; /* MODEL_PATHS of them */
+    int paths;
+    bool given[MODEL_PARTS][MODEL_SIZES]; /* of the last path */
+    char *why;
+    size_t bytes;
+};
+
+#define PARTS_WRONG(file, ...) (snprintf((file)->why, (file)->bytes, __VA_ARGS__), -1)
+
+/* All parts of the last path are given. */
+static int parts_complete(struct parts_file *f)
+{
+    const struct model_parts *p = f->paths > 0 ? &f->path[f->paths - 1] : NULL;
+
+    for (int i = 0; i < MODEL_PARTS && p != NULL; i++)
+        for (int s = 0; s < (model_part_has_sizes(i) ? MODEL_SIZES : 1); s++)
+            if (model_part_is_of(i, p->way, p->get) && !f->given[i][s])
+                return model_part_has_sizes(i)
+                           ? PARTS_WRONG(f, "%s_%zu is missing", parts[i].name, model_size[s])
+                           : PARTS_WRONG(f, "%s is missing", parts[i].name);
+    return 0;
 }
 
-/* All parts of one path are given, and none of the other. */
-static int parts_complete(struct model_parts *p, const bool *given, char *why, size_t bytes)
+static int parts_begin_path(struct parts_file *f, char **rest)
 {
-    p->network = given[0];
-    for (int i = 0; i < MODEL_PARTS && !p->network; i++)
-        p->network = given[i] && model_part_is_network(i);
-    for (int i = 0; i < MODEL_PARTS; i++) {
-        const bool wanted = model_part_is_network(i) == p->network;
+    const char *way = strtok_r(NULL, " \t\r\n", rest), *op = strtok_r(NULL, " \t\r\n", rest);
+    struct model_parts *p = &f->path[f->paths];
+    int i = 0;
 
-        if (given[i] == wanted)
-            continue;
-        snprintf(why, bytes,
-                 wanted ? "%s is missing"
-                        : "%s is a part of shared memory, and others are of a network",
-                 parts[i].name);
+    if (parts_complete(f) != 0)
         return -1;
-    }
+    if (f->paths == MODEL_PATHS)
+        return PARTS_WRONG(f, "there are more than %d paths", MODEL_PATHS);
+    while (i < MODEL_WAYS && (way == NULL || strcmp(way, ways[i]) != 0))
+        i++;
+    if (i == MODEL_WAYS || (op == NULL && i != WAY_ADAPTER) ||
+        (op != NULL && strcmp(op, "put") != 0 && strcmp(op, "get") != 0) ||
+        strtok_r(NULL, " \t\r\n", rest) != NULL)
+        return PARTS_WRONG(f, "a path is adapter, memory put, memory get, network put or network "
+                              "get");
+    *p = (struct model_parts){.way = (enum model_way)i, .get = op != NULL && op[0] == 'g'};
+    memset(f->given, 0, sizeof(f->given));
+    f->paths++;
+    return 0;
+}
+
+static bool parts_may_be_negative(int part) { return part == PART_NETWORK || part == PART_STALL; }
+
+static int parts_read_line(struct parts_file *f, char *line)
+{
+    struct model_parts *p = f->paths > 0 ? &f->path[f->paths - 1] : NULL;
+    char *name, *value, *end, *rest;
+    int part, size;
+    double ns;
+
+    line[strcspn(line, "#")] = '\0';
+    name = strtok_r(line, " \t\r\n", &rest);
+    if (name == NULL)
+        return 0;
+    if (strcmp(name, "path") == 0)
+        return parts_begin_path(f, &rest);
+    if (p == NULL)
+        return PARTS_WRONG(f, "the first line must be a path, as \"path memory put\"");
+    part = model_part_by_name(name, &size);
+    if (part < 0 || !model_part_is_of(part, p->way, p->get) ||
+        model_part_has_sizes(part) != (size >= 0))
+        return PARTS_WRONG(f, "\"%s\" is no part of this path; rmalloc_model --list prints them",
+                           name);
+    value = strtok_r(NULL, " \t\r\n", &rest);
+    ns = value != NULL ? strtod(value, &end) : -1;
+    if (value == NULL || end == value || *end != '\0' || !isfinite(ns) ||
+        (ns < 0 && !parts_may_be_negative(part)) || strtok_r(NULL, " \t\r\n", &rest) != NULL)
+        return PARTS_WRONG(f, "%s must be followed by one time in ns, a number from 0 on", name);
+    size = size > 0 ? size : 0;
+    if (f->given[part][size])
+        return PARTS_WRONG(f, "%s is given twice", name);
+    f->given[part][size] = true;
+    p->ns[part][size] = ns;
     return 0;
 }
 
 int model_parts_read(struct model_parts *p, FILE *file, const char *name, char *why, size_t bytes)
 {
-    bool given[MODEL_PARTS] = {false};
     char line[256], reason[160] = "";
-    int number = 0, part = 0;
+    struct parts_file f = {.path = p, .why = reason, .bytes = sizeof(reason)};
 
-    *p = (struct model_parts){.network = false};
-    while (fgets(line, sizeof(line), file) != NULL) {
-        double ns = 0;
-        int found;
-
-        number++;
-        found = parts_read_line(line, &part, &ns, reason, sizeof(reason));
-        if (found > 0 && given[part]) {
-            snprintf(reason, sizeof(reason), "%s is given twice", parts[part].name);
-            found = -1;
-        }
-        if (found < 0) {
+    for (int number = 1; fgets(line, sizeof(line), file) != NULL; number++)
+        if (parts_read_line(&f, line) != 0) {
             snprintf(why, bytes, "%s, line %d: %s", name, number, reason);
             return -1;
         }
-        if (found > 0) {
-            given[part] = true;
-            p->ns[part] = ns;
-        }
-    }
-    if (parts_complete(p, given, reason, sizeof(reason)) == 0)
-        return 0;
-    snprintf(why, bytes, "%s: %s", name, reason);
+    if (parts_complete(&f) == 0 && f.paths > 0)
+        return f.paths;
+    snprintf(why, bytes, "%s: %s", name, f.paths > 0 ? reason : "it has no path");
     return -1;
 }
 
 void model_parts_print(const struct model_parts *p, FILE *to)
 {
+    fprintf(to, "path %s%s\n", ways[p->way],
+            p->way == WAY_ADAPTER ? ""
+            : p->get                ? " get"
+                                    : " put");
     for (int i = 0; i < MODEL_PARTS; i++)
-        if (model_part_is_network(i) == p->network)
-            fprintf(to, "%-16s %12.2f  # %s\n", parts[i].name, p->ns[i], parts[i].meaning);
+        for (int s = 0; s < (model_part_has_sizes(i) ? MODEL_SIZES : 1); s++) {
+            char name[40];
+
+            if (!model_part_is_of(i, p->way, p->get))
+                continue;
+            snprintf(name, sizeof(name), model_part_has_sizes(i) ? "%s_%zu" : "%s", parts[i].name,
+                     model_size[s]);
+            fprintf(to, "%-18s %12.2f  # %s\n", name, p->ns[i][s], parts[i].meaning);
+        }
 }

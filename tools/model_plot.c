@@ -48,7 +48,7 @@ static void plot_curves(FILE *script, const struct model_parts *p, int size, boo
     const struct model_sum was = plot_sum(p, size, latency);
     const char *group;
 
-    for (int g = 0; (group = model_group(p->network, g)) != NULL; g++) {
+    for (int g = 0; (group = model_group(p->way, g)) != NULL; g++) {
         fprintf(script, "$c%d%d << EOD\n", latency, g);
         for (int less = 10; less < 100; less += 20) {
             struct model_parts changed = *p;
@@ -66,7 +66,7 @@ static void plot_curves(FILE *script, const struct model_parts *p, int size, boo
         "xlabel 'a component takes less, in percent'\nset ylabel 'the whole takes less, in "
         "percent'\nset key inside top left maxcols 1\nplot ",
         latency ? "Latency" : "Injection");
-    for (int g = 0; (group = model_group(p->network, g)) != NULL; g++)
+    for (int g = 0; (group = model_group(p->way, g)) != NULL; g++)
         fprintf(script, "%s$c%d%d with linespoints lw 2 pt 7 lc rgb '%s' title '%s' noenhanced",
                 g > 0 ? ", " : "", latency, g, plot_colours[g % COLOURS], group);
     fprintf(script, "\n");

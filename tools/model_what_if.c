@@ -12,104 +12,158 @@
 #include <string.h>
 
 #define BIT(part) (UINT64_C(1) << (part))
-#define BOTH(part) (BIT(part) | BIT((part) + 1)) /* in a slot and in the heap */
 #define LLP_POST                                                                                   \
     (BIT(PART_MD) | BIT(PART_MD_BARRIER) | BIT(PART_DBC_BARRIER) | BIT(PART_PIO) |                 \
      BIT(PART_POST_OTHER))
 #define HLP (BIT(PART_HLP_POST) | BIT(PART_HLP_TX) | BIT(PART_HLP_RX))
-#define OF_SIZES(part)                                                                             \
-    (BIT(part) | BIT((part) + 1) | BIT((part) + 2) | BIT((part) + 3)) /* MODEL_SIZES of them */
 #define CALLS                                                                                      \
-    (BOTH(PART_ALLOC) | BOTH(PART_PUBLISH) | BOTH(PART_TAKE) | BOTH(PART_FREE) | BIT(PART_POLL))
+    (BIT(PART_ALLOC) | BIT(PART_PUBLISH) | BIT(PART_TAKE) | BIT(PART_FREE) | BIT(PART_POLL))
+#define PAYLOAD (BIT(PART_FILL) | BIT(PART_READ))
+#define LINES BIT(PART_HAND_OVER) /* as a group: what it has besides fill and read, and streams */
+#define LLP (BIT(PART_POST) | BIT(PART_COMPLETION))
 
-static_assert(MODEL_SIZES == 4, "OF_SIZES() names as many");
 static_assert(MODEL_PARTS <= 64, "a group is a word");
 
 static const struct {
     const char *name;
     uint64_t parts;
-} network_groups[] =
-    {
-        {"hlp", HLP},
-        {"llp", LLP_POST | BIT(PART_LLP_PROG)},
-        {"llp_post", LLP_POST},
-        {"pio", BIT(PART_PIO)},
-        {"cpu", HLP | LLP_POST | BIT(PART_LLP_PROG) | BIT(PART_MISC) | BIT(PART_LLP_MISC)},
-        {"io", BIT(PART_PCIE) | BIT(PART_RC_TO_MEM)},
-        {"network", BIT(PART_WIRE) | BIT(PART_SWITCH)},
-},
-  memory_groups[] = {
-      {"calls", CALLS},
-      {"alloc", BOTH(PART_ALLOC)},
-      {"publish", BOTH(PART_PUBLISH)},
-      {"fill", OF_SIZES(PART_FILL)},
-      {"read", OF_SIZES(PART_READ)},
-      {"cpu", CALLS | OF_SIZES(PART_FILL) | OF_SIZES(PART_READ)},
-      {"lines", 0}, /* what hand_over_* has besides fill_* and read_* */
+} groups[MODEL_WAYS][7] = {
+    [WAY_ADAPTER] =
+        {
+            {"hlp", HLP},
+            {"llp", LLP_POST | BIT(PART_LLP_PROG)},
+            {"llp_post", LLP_POST},
+            {"pio", BIT(PART_PIO)},
+            {"cpu", HLP | LLP_POST | BIT(PART_LLP_PROG) | BIT(PART_MISC) | BIT(PART_LLP_MISC)},
+            {"io", BIT(PART_PCIE) | BIT(PART_RC_TO_MEM)},
+            {"network", BIT(PART_WIRE) | BIT(PART_SWITCH)},
+        },
+    [WAY_MEMORY] =
+        {
+            {"calls", CALLS},
+            {"alloc", BIT(PART_ALLOC)},
+            {"publish", BIT(PART_PUBLISH)},
+            {"fill", BIT(PART_FILL)},
+            {"read", BIT(PART_READ)},
+            {"cpu", CALLS | PAYLOAD},
+            {"lines", LINES},
+        },
+    [WAY_NETWORK] =
+        {
+            {"hlp", CALLS},
+            {"llp", LLP},
+            {"post", BIT(PART_POST)},
+            {"completion", BIT(PART_COMPLETION)},
+            {"payload", PAYLOAD},
+            {"cpu", CALLS | LLP | PAYLOAD},
+            {"network", BIT(PART_NETWORK) | BIT(PART_FETCH) | BIT(PART_STREAM)},
+        },
 };
+#define GROUPS ((int)(sizeof(groups[0]) / sizeof(groups[0][0])))
 
-enum { GROUPS = sizeof(network_groups) / sizeof(network_groups[0]) };
-static_assert(sizeof(memory_groups) == sizeof(network_groups), "as many of both");
-
-/* Words for a change: Zambre 2020 §2.7. */
+/* Words for a change: Zambre 2020 §2.7. NULL: the parts of that way do not have it apart. */
 static const struct {
-    const char *word, *change;
+    const char *word, *change[MODEL_WAYS];
 } words[] = {
-    {"integrated", "io=0.5"}, /* the adapter is on the processor's die */
-    {"nic", "network=0.5"},   /* adapters and a switch twice as fast */
-    {"doorbell", "pio=15ns"}, /* the copy as fast as one into memory */
-    {"cpu", "cpu=2x"},
+    {"integrated", {"io=0.5", NULL, NULL}},            /* the adapter is on the processor's die */
+    {"nic", {"network=0.5", NULL, "network=0.5"}},     /* adapters and a switch twice as fast */
+    {"doorbell", {"pio=15ns", NULL, "post=0.159151"}}, /* the copy as fast as one into memory */
+    {"cpu", {"cpu=2x", "cpu=2x", "cpu=2x"}},
 };
 
-const char *model_group(bool network, int i)
+const char *model_group(enum model_way way, int i)
 {
-    return i < 0 || i >= GROUPS ? NULL : network ? network_groups[i].name : memory_groups[i].name;
+    return i < 0 || i >= GROUPS ? NULL : groups[way][i].name;
 }
 
-/* The parts of shared memory in which fill_* and read_* are contained change with them. */
-static void what_if_scale_memory(struct model_parts *p, uint64_t which, bool lines, double factor)
-{
-    for (int i = 0; i < MODEL_SIZES; i++) {
-        const double fill = p->ns[PART_FILL + i], read = p->ns[PART_READ + i],
-                     rest = p->ns[PART_HAND_OVER + i] - fill - read;
+/* ---- parts that contain others change with them ---- */
 
-        p->ns[PART_HAND_OVER + i] = (which & BIT(PART_FILL + i) ? factor : 1) * fill +
-                                    (which & BIT(PART_READ + i) ? factor : 1) * read +
-                                    (lines ? factor : 1) * rest;
+static double what_if_of(uint64_t which, int part, double factor)
+{
+    return (which & BIT(part)) != 0 ? factor : 1;
+}
+
+/* hand_over has fill and read in it; LINES is the rest of it, and what streams of lines take. */
+static void what_if_memory(struct model_parts *p, int s, uint64_t which, double factor)
+{
+    const double fill = p->ns[PART_FILL][s], read = p->ns[PART_READ][s],
+                 rest = p->ns[PART_HAND_OVER][s] - fill - read,
+                 lines = what_if_of(which, PART_HAND_OVER, factor);
+
+    p->ns[PART_HAND_OVER][s] = what_if_of(which, PART_FILL, factor) * fill +
+                               what_if_of(which, PART_READ, factor) * read + lines * rest;
+    p->ns[PART_STREAM][s] *= lines;
+    p->ns[PART_STALL][s] *= lines;
+}
+
+/* rwrite has the call that sends in it, rread the one that receives, and what is fetched; those in a row have their shares. */
+static void what_if_network(struct model_parts *p, int s, uint64_t which, double factor)
+{
+    const double post = fmin(p->ns[PART_POST][s], p->ns[PART_PUBLISH][s]),
+                 publish = p->ns[PART_PUBLISH][s] - post,
+                 row_publish = fmin(publish, p->ns[PART_ROW_PUBLISH][s]),
+                 completion = fmin(p->ns[PART_COMPLETION][s], p->ns[PART_TAKE][s]),
+                 fetch = p->get ? fmin(p->ns[PART_FETCH][s], p->ns[PART_TAKE][s] - completion) : 0,
+                 take = p->ns[PART_TAKE][s] - completion - fetch,
+                 row_take = fmin(take, p->ns[PART_ROW_TAKE][s]),
+                 by_post = what_if_of(which, PART_POST, factor),
+                 by_publish = what_if_of(which, PART_PUBLISH, factor),
+                 by_completion = what_if_of(which, PART_COMPLETION, factor),
+                 by_fetch = what_if_of(which, PART_FETCH, factor),
+                 by_take = what_if_of(which, PART_TAKE, factor);
+
+    p->ns[PART_PUBLISH][s] = by_publish * publish + by_post * post;
+    p->ns[PART_ROW_PUBLISH][s] =
+        by_publish * row_publish + by_post * (p->ns[PART_ROW_PUBLISH][s] - row_publish);
+    p->ns[PART_TAKE][s] = by_take * take + by_completion * completion + by_fetch * fetch;
+    p->ns[PART_ROW_TAKE][s] =
+        by_take * row_take +
+        (fetch > 0 ? by_fetch : by_completion) * (p->ns[PART_ROW_TAKE][s] - row_take);
+}
+
+/* The parts `which` of messages of model_size[size], or of all where size is negative. */
+static void what_if_scale(struct model_parts *p, uint64_t which, int size, double factor)
+{
+    const uint64_t apart =
+        p->way == WAY_MEMORY    ? LINES
+        : p->way == WAY_NETWORK ? BIT(PART_PUBLISH) | BIT(PART_TAKE) | BIT(PART_ROW_PUBLISH) |
+                                        BIT(PART_ROW_TAKE)
+                                  : 0;
+
+    for (int s = 0; s < MODEL_SIZES; s++) {
+        if (size >= 0 && s != size)
+            continue;
+        if (p->way == WAY_MEMORY)
+            what_if_memory(p, s, which, factor);
+        else if (p->way == WAY_NETWORK)
+            what_if_network(p, s, which, factor);
+        for (int i = 0; i < MODEL_PARTS; i++)
+            if ((which & ~apart & BIT(i)) != 0)
+                p->ns[i][s] *= factor;
     }
 }
 
-static void what_if_scale(struct model_parts *p, uint64_t which, bool lines, double factor)
-{
-    if (!p->network)
-        what_if_scale_memory(p, which, lines, factor);
-    for (int i = 0; i < MODEL_PARTS; i++)
-        if (which & BIT(i))
-            p->ns[i] *= factor;
-}
-
-static int what_if_group(bool network, const char *name)
+static int what_if_group(enum model_way way, const char *name)
 {
     for (int i = 0; i < GROUPS; i++)
-        if (strcmp(model_group(network, i), name) == 0)
+        if (strcmp(groups[way][i].name, name) == 0)
             return i;
     return -1;
 }
 
 void model_scale(struct model_parts *p, const char *group, double factor)
 {
-    const int i = what_if_group(p->network, group);
+    const int i = what_if_group(p->way, group);
 
     if (i >= 0)
-        what_if_scale(p, p->network ? network_groups[i].parts : memory_groups[i].parts,
-                      strcmp(group, "lines") == 0, factor);
+        what_if_scale(p, groups[p->way][i].parts, -1, factor);
 }
 
-static const char *what_if_word(const char *name)
+static const char *what_if_word(enum model_way way, const char *name)
 {
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (strcmp(words[i].word, name) == 0)
-            return words[i].change;
+            return words[i].change[way];
     return NULL;
 }
 
@@ -131,25 +185,28 @@ static double what_if_factor(const char *value, double ns)
 static int what_if_apply(struct model_parts *p, char *text, char *why, size_t bytes)
 {
     char *value = strchr(text, '=');
-    int group, part;
+    int group, part, size;
     double factor;
 
     if (value == NULL) {
         snprintf(why, bytes,
-                 "\"%s\" is no change; it must be NAME=VALUE, integrated, nic, doorbell or cpu",
-                 text);
+                 "\"%s\" is no change of a %s; it must be NAME=VALUE, or one of the words "
+                 "integrated, nic, doorbell and cpu that this path has",
+                 text, model_way_name(p->way));
         return -1;
     }
     *value++ = '\0';
-    group = what_if_group(p->network, text);
-    part = model_part_by_name(text);
-    if (part >= 0 && model_part_is_network(part) != p->network)
+    group = what_if_group(p->way, text);
+    part = model_part_by_name(text, &size);
+    if (part >= 0 && !model_part_is_of(part, p->way, p->get))
         part = -1;
     if (group < 0 && part < 0) {
         snprintf(why, bytes, "\"%s\" is neither a part of this path nor a group of parts", text);
         return -1;
     }
-    factor = what_if_factor(value, part >= 0 ? p->ns[part] : 0);
+    factor = what_if_factor(value, part < 0                                       ? 0
+                                   : model_part_has_sizes(part) && size < 0 ? 0
+                                                                            : p->ns[part][size > 0 ? size : 0]);
     if (factor < 0) {
         snprintf(why, bytes,
                  "%s is \"%s\"; it must be a factor (0.5), a speed (2x) or, for a part, a time "
@@ -157,10 +214,10 @@ static int what_if_apply(struct model_parts *p, char *text, char *why, size_t by
                  text, value);
         return -1;
     }
-    if (part >= 0)
-        what_if_scale(p, BIT(part), false, factor);
-    else
+    if (group >= 0)
         model_scale(p, text, factor);
+    else
+        what_if_scale(p, BIT(part), model_part_has_sizes(part) ? size : 0, factor);
     return 0;
 }
 
@@ -174,7 +231,7 @@ int model_what_if(struct model_parts *p, const char *changes, char *why, size_t 
         const char *known;
 
         snprintf(text, sizeof(text), "%.*s", (int)length, changes);
-        known = what_if_word(text);
+        known = what_if_word(p->way, text);
         if (known != NULL)
             snprintf(text, sizeof(text), "%s", known);
         if (what_if_apply(&changed, text, why, bytes) != 0)

@@ -100,6 +100,7 @@ struct perf_link {
     long in_flight;
     bool copy;
     char *buffer; /* copy: what is sent, and behind it what was received */
+    uint64_t context; /* set before it is opened */
 };
 
 void perf_link_open(struct perf_link *link, const struct perf_options *o, int rank, rpipe_op_t op,

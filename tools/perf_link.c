@@ -80,6 +80,7 @@ static rch_t open_end(const struct perf_options *o, const struct perf_link *link
     int code;
 
     cfg.op = link->op;
+    cfg.context = link->context;
     cfg.peer = 1 - link->rank;
     cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
     cfg.unit_bytes = UNIT;
@@ -103,7 +104,8 @@ void perf_link_open(struct perf_link *link, const struct perf_options *o, int ra
     size_t room = (size + UNIT - 1) / UNIT * UNIT;
     int code;
 
-    *link = (struct perf_link){.rank = rank, .op = op, .size = size, .copy = o->copy};
+    *link = (struct perf_link){
+        .rank = rank, .op = op, .size = size, .copy = o->copy, .context = link->context};
     if (o->copy && (link->buffer = aligned_alloc(UNIT, 2 * room)) == NULL)
         perf_fail(NULL, "malloc of the messages", -ENOMEM);
     if (o->heap > 0)

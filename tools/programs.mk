@@ -16,6 +16,7 @@ tools_rmalloc_model_SOURCES = \
 	tools/gnuplot.c \
 	tools/gnuplot.h \
 	tools/model.h \
+	tools/model_compare.c \
 	tools/model_equations.c \
 	tools/model_output.c \
 	tools/model_parts.c \
@@ -36,6 +37,10 @@ tools_rmalloc_perf_SOURCES = \
 	tools/perf_options.c \
 	tools/perf_output.c \
 	tools/perf_parts.c \
+	tools/perf_parts.h \
+	tools/perf_parts_memory.c \
+	tools/perf_parts_network.c \
+	tools/perf_parts_sockets.c \
 	tools/perf_plot.c \
 	tools/rmalloc_perf.c
 tools_rmalloc_perf_LDADD = $(public) -lm

@@ -12,13 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_LIST = 256, KEY_PRINT, KEY_LIMIT, KEY_PLOT, KEY_CURVES };
+enum { KEY_LIST = 256, KEY_PRINT, KEY_LIMIT, KEY_PLOT, KEY_CURVES, KEY_JSON, KEY_COLLECTIVES };
 
 static struct {
     const char *parts, *measured, *plot, *what_if;
     double limit;
     int size;
-    bool list, print, curves;
+    bool list, print, curves, json, collectives;
 } options = {.limit = 10};
 
 static const struct argp_option option_table[] = {
@@ -26,10 +26,11 @@ static const struct argp_option option_table[] = {
      "Times of the components: those of Zambre 2020, or the output of rmalloc_perf -t parts; - is "
      "the standard input (thunderx2)",
      0},
-    {"size", 's', "8|64|4096|65536", 0, "Bytes of a message; a network has those of 8 (8)", 0},
+    {"size", 's', "8|64|4096|65536", 0, "Bytes of a message; an adapter has those of 8 (8)", 0},
+    {"op", 'o', "put|get", 0, "Which path of --parts (the first one)", 0},
     {"measured", 'm', "FILE", 0,
-     "Compare with the output of rmalloc_perf -t latency -o both -s 8,64,4k,64k --format csv", 0},
-    {"limit", KEY_LIMIT, "PERCENT", 0, "Status 1 if the error of a latency is larger (10)", 0},
+     "Compare with the output of rmalloc_perf -t all -o both -s 8,64,4k,64k --format csv", 0},
+    {"limit", KEY_LIMIT, "PERCENT", 0, "Status 1 if the error of a prediction is larger (10)", 0},
     {"what-if", 'w', "CHANGES", 0,
      "NAME=VALUE,...: a part or a group of parts that becomes faster; VALUE is a factor (0.5), a "
      "speed (2x) or a time (30ns). Or integrated, nic, doorbell, cpu",
@@ -37,6 +38,11 @@ static const struct argp_option option_table[] = {
     {"curves", KEY_CURVES, NULL, 0, "What each group of components saves if it takes less", 0},
     {"plot", KEY_PLOT, "FILE.png", 0, "Draw bars and curves, with gnuplot", 0},
     {"print", KEY_PRINT, NULL, 0, "Print the parts as a file for --parts", 0},
+    {"json", KEY_JSON, NULL, 0, "Predictions, or the comparison, as JSON", 0},
+    {"collectives", KEY_COLLECTIVES, NULL, 0,
+     "Print what the parts say about the parameters of RCOLL_MODEL, by which collectives choose "
+     "their algorithm",
+     0},
     {"list", KEY_LIST, NULL, 0, "Print the names of all parts and what they mean", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
@@ -48,6 +54,15 @@ static int option_size(const char *arg, struct argp_state *state)
             return i;
     argp_error(state, "--size is \"%s\"; it must be 8, 64, 4096 or 65536", arg);
     return 0;
+}
+
+static const char *option_op; /* as it was given */
+
+static const char *parse_op(const char *arg, struct argp_state *state)
+{
+    if (strcmp(arg, "put") != 0 && strcmp(arg, "get") != 0)
+        argp_error(state, "--op is \"%s\"; it must be put or get", arg);
+    return arg;
 }
 
 static double option_limit(const char *arg, struct argp_state *state)
@@ -68,6 +83,15 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case 's':
         options.size = option_size(arg, state);
+        return 0;
+    case 'o':
+        option_op = parse_op(arg, state);
+        return 0;
+    case KEY_JSON:
+        options.json = true;
+        return 0;
+    case KEY_COLLECTIVES:
+        options.collectives = true;
         return 0;
     case 'm':
         options.measured = arg;
@@ -109,9 +133,9 @@ static const struct argp option_parser = {
     parse_option,
     NULL,
     "Predicts latency and injection of a message from the times of the components of its way.\v"
-    "To compare shared memory with its model:\n"
-    "  rmalloc_perf -t parts >parts\n"
-    "  rmalloc_perf -t latency -o both -s 8,64,4k,64k --format csv >measured\n"
+    "To compare pipes with their model, here those of shared memory; over tcp both with --btl tcp:\n"
+    "  rmalloc_perf -t parts -o both >parts\n"
+    "  rmalloc_perf -t all -o both -s 8,64,4k,64k --format csv >measured\n"
     "  rmalloc_model -p parts -m measured",
     NULL,
     NULL,
@@ -132,31 +156,42 @@ static FILE *open_file(const char *path)
     return file;
 }
 
-static struct model_parts read_parts(void)
+static int read_parts(struct model_parts *paths)
 {
-    struct model_parts p;
     char why[320];
     FILE *file;
+    int n;
 
+    paths[0] = model_thunderx2;
     if (options.parts == NULL || strcmp(options.parts, "thunderx2") == 0)
-        return model_thunderx2;
+        return 1;
     file = open_file(options.parts);
-    if (model_parts_read(&p, file, options.parts, why, sizeof(why)) != 0)
+    n = model_parts_read(paths, file, options.parts, why, sizeof(why));
+    if (n < 0)
         fail("", why);
     if (file != stdin)
         fclose(file);
-    return p;
+    return n;
 }
 
-static int compare(const struct model_parts *p)
+static struct model_parts choose_path(const struct model_parts *paths, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (option_op == NULL ||
+            (paths[i].way != WAY_ADAPTER && paths[i].get == (option_op[0] == 'g')))
+            return paths[i];
+    fail("--op", "--parts has no path with that");
+}
+
+static int compare(const struct model_parts *paths, int n)
 {
     FILE *csv = open_file(options.measured);
     char why[200];
     int result;
 
-    if (p->network)
-        fail("--measured", "--parts must be those of shared memory: rmalloc_perf -t parts");
-    result = model_compare(p, csv, options.limit, why, sizeof(why));
+    if (paths->way == WAY_ADAPTER)
+        fail("--measured", "--parts must be measured: rmalloc_perf -t parts");
+    result = model_compare(paths, n, csv, options.limit, options.json, why, sizeof(why));
     if (result < 0)
         fail(options.measured, why);
     if (csv != stdin)
@@ -166,16 +201,38 @@ static int compare(const struct model_parts *p)
 
 static void list_parts(void)
 {
-    for (int i = 0; i < MODEL_PARTS; i++)
-        printf("%-16s %-8s %s\n", model_part_name(i), model_part_is_network(i) ? "network" : "shm",
-               model_part_meaning(i));
+    char of[MODEL_WAYS * 12];
+
+    for (int i = 0; i < MODEL_PARTS; i++) {
+        of[0] = '\0';
+        for (int way = 0; way < MODEL_WAYS; way++)
+            if (model_part_is_of(i, (enum model_way)way, true))
+                snprintf(of + strlen(of), sizeof(of) - strlen(of), " %s",
+                         model_way_name((enum model_way)way));
+        printf("%-16s%-18s %s%s\n", model_part_name(i), of, model_part_meaning(i),
+               model_part_has_sizes(i) ? " (each size)" : "");
+    }
+}
+
+static void print(const struct model_parts *before, const struct model_parts *p)
+{
+    if (options.print)
+        model_parts_print(p, stdout);
+    else if (options.collectives)
+        model_print_collectives(p);
+    else if (options.what_if != NULL)
+        model_print_changed(before, p, options.size);
+    else if (options.measured == NULL)
+        model_print(p, options.size, options.json);
+    if (options.curves)
+        model_print_curves(p, options.size);
 }
 
 int main(int argc, char **argv)
 {
-    struct model_parts before, p;
+    struct model_parts paths[MODEL_PATHS], before, p;
     char why[200];
-    int status = 0;
+    int n, status = 0;
 
     argp_program_version_hook = print_version;
     argp_parse(&option_parser, argc, argv, 0, NULL, NULL);
@@ -183,21 +240,15 @@ int main(int argc, char **argv)
         list_parts();
         return 0;
     }
-    before = p = read_parts();
-    if (p.network && options.size != 0)
-        fail("--size", "a network adapter has components for 8 bytes alone");
+    n = read_parts(paths);
+    before = p = choose_path(paths, n);
+    if (p.way == WAY_ADAPTER && options.size != 0)
+        fail("--size", "an adapter has components for 8 bytes alone");
     if (options.what_if != NULL && model_what_if(&p, options.what_if, why, sizeof(why)) != 0)
         fail("--what-if", why);
-    if (options.print)
-        model_parts_print(&p, stdout);
-    else if (options.what_if != NULL)
-        model_print_changed(&before, &p, options.size);
-    else if (options.measured == NULL)
-        model_print(&p, options.size);
-    if (options.curves)
-        model_print_curves(&p, options.size);
+    print(&before, &p);
     if (options.measured != NULL)
-        status = compare(&p);
+        status = compare(paths, n);
     if (options.plot != NULL && model_plot(options.plot, &p, options.size) != 0)
         status = 2;
     return status;

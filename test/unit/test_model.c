@@ -39,7 +39,7 @@ static void the_published_sums_come_out(void **state)
     assert_ns(model_completion(p), "1281.56");
     assert_ns(model_posts_of_a_poll(p), "7.00");
     assert_ns(model_single_injection(p), "402.46");
-    assert_ns((p->ns[PART_LLP_PROG] + p->ns[PART_HLP_RX]) / p->ns[PART_HLP_TX],
+    assert_ns((p->ns[PART_LLP_PROG][0] + p->ns[PART_HLP_RX][0]) / p->ns[PART_HLP_TX][0],
               "4.79"); /* its 4.78 is cut off */
 }
 
@@ -117,33 +117,50 @@ static int read_text(struct model_parts *p, const char *text, char *why, size_t 
     return result;
 }
 
-/* The parts of shared memory, each with its number + 1. */
-static void make_memory(struct model_parts *p)
+/* The parts of a path, each with a number of its own. */
+static void make_parts(struct model_parts *p, enum model_way way, bool get)
 {
-    *p = (struct model_parts){.network = false};
-    for (int i = PART_ALLOC; i < MODEL_PARTS; i++)
-        p->ns[i] = i + 1;
-    for (int i = 0; i < MODEL_SIZES; i++)
-        p->ns[PART_HAND_OVER + i] = 1000 * (i + 1);
+    *p = (struct model_parts){.way = way, .get = get};
+    for (int i = 0; i < MODEL_PARTS; i++)
+        for (int s = 0; s < MODEL_SIZES && model_part_is_of(i, way, get); s++)
+            p->ns[i][s] = i + 100 * s;
+    for (int s = 0; s < MODEL_SIZES && way == WAY_MEMORY; s++) {
+        p->ns[PART_HAND_OVER][s] = 1000 * (s + 1);
+        p->ns[PART_STREAM][s] = 500 * (s + 1);
+        p->ns[PART_STALL][s] = 0.5;
+        p->ns[PART_WORK][s] = p->ns[PART_TAKE][s] + p->ns[PART_FREE][s]; /* the reader's is longer */
+    }
+    for (int s = 0; s < MODEL_SIZES && way == WAY_NETWORK; s++) {
+        p->ns[PART_PUBLISH][s] = p->ns[PART_POST][s] + 20;
+        p->ns[PART_TAKE][s] = p->ns[PART_COMPLETION][s] + p->ns[PART_FETCH][s] + 30;
+    }
 }
+
+static void make_memory(struct model_parts *p) { make_parts(p, WAY_MEMORY, false); }
 
 static void a_file_that_was_printed_is_read(void **state)
 {
-    struct model_parts p[2] = {model_thunderx2}, again;
-    char text[4096], why[320];
+    struct model_parts p[4] = {model_thunderx2}, again[MODEL_PATHS];
+    static char text[16384];
+    FILE *file = fmemopen(text, sizeof(text), "w");
+    char why[320];
 
     (void)state;
-    make_memory(&p[1]);
-    for (int i = 0; i < 2; i++) {
-        FILE *file = fmemopen(text, sizeof(text), "w");
-
-        assert_non_null(file);
+    make_parts(&p[1], WAY_MEMORY, true);
+    make_parts(&p[2], WAY_NETWORK, false);
+    make_parts(&p[3], WAY_NETWORK, true);
+    p[2].ns[PART_NETWORK][0] = -5;
+    assert_non_null(file);
+    for (int i = 0; i < 4; i++)
         model_parts_print(&p[i], file);
-        fclose(file);
-        assert_int_equal(read_text(&again, text, why, sizeof(why)), 0);
-        assert_int_equal(again.network, p[i].network);
+    fclose(file);
+    assert_int_equal(read_text(again, text, why, sizeof(why)), 4);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(again[i].way, p[i].way);
+        assert_int_equal(again[i].get, p[i].get);
         for (int part = 0; part < MODEL_PARTS; part++)
-            assert_true(again.ns[part] == p[i].ns[part]);
+            for (int s = 0; s < MODEL_SIZES; s++)
+                assert_true(again[i].ns[part][s] == p[i].ns[part][s]);
     }
 }
 
@@ -152,67 +169,130 @@ static void a_wrong_file_is_refused_with_its_line(void **state)
     static const struct {
         const char *text, *why;
     } wrong[] = {
-        {"# nothing\n", "alloc is missing"},
-        {"pio 3\n", "md is missing"},
-        {"pio 3\n\npio 4\n", "line 3: pio is given twice"},
-        {"pio\n", "line 1: pio must be followed"},
-        {"pio -1\n", "line 1: pio must be followed"},
-        {"pio nan\n", "line 1: pio must be followed"},
-        {"pio 3 4\n", "line 1: pio must be followed"},
-        {"# x\nspeed 3\n", "line 2: \"speed\" is no part"},
-        {"alloc 3\nmd 4\n", "of a network"},
+        {"# nothing\n", "it has no path"},
+        {"alloc_8 3\n", "line 1: the first line must be a path"},
+        {"path\n", "line 1: a path is"},
+        {"path memory\n", "line 1: a path is"},
+        {"path memory put get\n", "line 1: a path is"},
+        {"path memory put # x\n", "alloc_8 is missing"},
+        {"path adapter\npio 3\n", "md is missing"},
+        {"path adapter\npio 3\n\npio 4\n", "line 4: pio is given twice"},
+        {"path adapter\npio\n", "line 2: pio must be followed"},
+        {"path adapter\npio -1\n", "line 2: pio must be followed"},
+        {"path adapter\npio nan\n", "line 2: pio must be followed"},
+        {"path adapter\npio 3 4\n", "line 2: pio must be followed"},
+        {"path adapter\n# x\nspeed 3\n", "line 3: \"speed\" is no part"},
+        {"path adapter\nalloc_8 3\n", "line 2: \"alloc_8\" is no part"},
+        {"path memory put\nalloc 3\n", "line 2: \"alloc\" is no part"},
+        {"path memory put\nalloc_9 3\n", "line 2: \"alloc_9\" is no part"},
+        {"path network put\nfetch_8 3\n", "line 2: \"fetch_8\" is no part"},
+        {"path network put\npath network get\n", "line 2: alloc_8 is missing"},
     };
-    struct model_parts p;
+    struct model_parts p[MODEL_PATHS];
     char why[320];
 
     (void)state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        assert_int_equal(read_text(&p, wrong[i].text, why, sizeof(why)), -1);
-        if (strstr(why, wrong[i].why) == NULL && i != 8)
+        assert_int_equal(read_text(p, wrong[i].text, why, sizeof(why)), -1);
+        if (strstr(why, wrong[i].why) == NULL)
             fail_msg("%s: %s", wrong[i].text, why);
     }
 }
 
-/* ---- shared memory ---- */
+/* ---- what is measured ---- */
 
-static void a_message_of_shared_memory_is_the_sum_of_its_parts(void **state)
+static void assert_near(double a, double b)
+{
+    if (a - b > 1e-6 || b - a > 1e-6)
+        fail_msg("%f is not %f", a, b);
+}
+
+static void a_latency_is_the_sum_of_its_parts(void **state)
 {
     struct model_parts p;
 
     (void)state;
     make_memory(&p);
-    for (int i = 0; i < MODEL_SIZES; i++) {
-        const int heap = i > 0;
-        const double writer = p.ns[PART_ALLOC + heap] + p.ns[PART_PUBLISH + heap],
-                     reader = p.ns[PART_POLL] / 2 + p.ns[PART_TAKE + heap] + p.ns[PART_FREE + heap];
-
-        assert_true(total(model_injection(&p, i)) == writer + p.ns[PART_FILL + i]);
-        assert_true(total(model_latency(&p, i)) == writer + reader + p.ns[PART_HAND_OVER + i]);
+    for (int s = 0; s < MODEL_SIZES; s++)
+        assert_near(total(model_latency(&p, s)),
+                    p.ns[PART_ALLOC][s] + p.ns[PART_PUBLISH][s] + p.ns[PART_HAND_OVER][s] +
+                        p.ns[PART_POLL][s] / 2 + p.ns[PART_TAKE][s] + p.ns[PART_FREE][s]);
+    for (int get = 0; get < 2; get++) {
+        make_parts(&p, WAY_NETWORK, get == 1);
+        for (int s = 0; s < MODEL_SIZES; s++)
+            assert_near(total(model_latency(&p, s)),
+                        p.ns[PART_ALLOC][s] + p.ns[PART_FILL][s] + p.ns[PART_PUBLISH][s] +
+                            p.ns[PART_NETWORK][s] + p.ns[PART_TAKE][s] + p.ns[PART_READ][s] +
+                            p.ns[PART_FREE][s]);
     }
+    /* it arrives before the call that sends returns */
+    p.ns[PART_NETWORK][0] = -2;
+    assert_near(total(model_latency(&p, 0)),
+                p.ns[PART_ALLOC][0] + p.ns[PART_FILL][0] + p.ns[PART_PUBLISH][0] - 2 +
+                    p.ns[PART_TAKE][0] + p.ns[PART_READ][0] + p.ns[PART_FREE][0]);
 }
 
-static void lines_are_what_fill_and_read_leave(void **state)
+static void a_stream_is_bound_by_what_takes_longest(void **state)
 {
-    struct model_parts p, changed;
-    char why[200];
+    struct model_parts p;
 
     (void)state;
     make_memory(&p);
-    for (int i = 0; i < MODEL_SIZES; i++) {
-        const double fill = p.ns[PART_FILL + i], read = p.ns[PART_READ + i],
-                     over = p.ns[PART_HAND_OVER + i];
-        double before = total(model_latency(&p, i));
+    assert_near(total(model_injection(&p, 0)), p.ns[PART_STREAM][0]); /* work is as long as the calls */
+    assert_string_equal(model_injection(&p, 0).bound, "lines");
+    p.ns[PART_FREE][0] += 10; /* stalls add half of it */
+    assert_near(total(model_injection(&p, 0)), p.ns[PART_STREAM][0] + 5);
+    p.ns[PART_ALLOC][0] = 9000;
+    assert_near(total(model_injection(&p, 0)),
+                9000 + p.ns[PART_FILL][0] + p.ns[PART_PUBLISH][0]);
+    assert_string_equal(model_injection(&p, 0).bound, "writer");
 
-        changed = p;
-        assert_int_equal(model_what_if(&changed, "lines=0", why, sizeof(why)), 0);
-        assert_true(before - total(model_latency(&changed, i)) - (over - fill - read) < 1e-9);
-        assert_true(before - total(model_latency(&changed, i)) - (over - fill - read) > -1e-9);
-        changed = p;
-        assert_int_equal(model_what_if(&changed, "fill=0.5", why, sizeof(why)), 0);
-        assert_true(before - total(model_latency(&changed, i)) - fill / 2 < 1e-9);
-        assert_true(before - total(model_latency(&changed, i)) - fill / 2 > -1e-9);
+    make_parts(&p, WAY_NETWORK, false);
+    p.ns[PART_ROW_TAKE][1] = 9000;
+    assert_near(total(model_injection(&p, 1)), 9000 + p.ns[PART_READ][1] + p.ns[PART_FREE][1]);
+    assert_string_equal(model_injection(&p, 1).bound, "reader");
+    p.ns[PART_STREAM][1] = 10000;
+    assert_near(total(model_injection(&p, 1)), 10000);
+    assert_string_equal(model_injection(&p, 1).bound, "network");
+}
+
+/* By how much a latency falls. */
+static double falls(const struct model_parts *p, int size, const char *changes)
+{
+    struct model_parts changed = *p;
+    char why[200] = "";
+
+    if (model_what_if(&changed, changes, why, sizeof(why)) != 0)
+        fail_msg("%s", why);
+    return total(model_latency(p, size)) - total(model_latency(&changed, size));
+}
+
+static void a_part_that_takes_less_makes_the_whole_shorter_by_as_much(void **state)
+{
+    struct model_parts p;
+
+    (void)state;
+    make_memory(&p);
+    for (int s = 0; s < MODEL_SIZES; s++) {
+        const double fill = p.ns[PART_FILL][s],
+                     lines = p.ns[PART_HAND_OVER][s] - fill - p.ns[PART_READ][s];
+
+        assert_near(falls(&p, s, "lines=0"), lines);
+        assert_near(falls(&p, s, "fill=0.5"), fill / 2);
     }
-    p.ns[PART_HAND_OVER] = 1; /* less than fill and read: no time is negative */
+    assert_near(falls(&p, 1, "fill_64=0ns"), p.ns[PART_FILL][1]);
+    assert_near(falls(&p, 1, "fill_8=0ns"), 0);
+    assert_true(falls(&p, 0, "cpu") > 0);
+    for (int get = 0; get < 2; get++) {
+        make_parts(&p, WAY_NETWORK, get == 1);
+        for (int s = 0; s < MODEL_SIZES; s++) {
+            assert_near(falls(&p, s, "post=0.5"), p.ns[PART_POST][s] / 2);
+            assert_near(falls(&p, s, "network=0"), p.ns[PART_NETWORK][s] + p.ns[PART_FETCH][s]);
+            assert_near(falls(&p, s, "hlp=0"), p.ns[PART_ALLOC][s] + 20 + 30 + p.ns[PART_FREE][s]);
+        }
+    }
+    make_memory(&p);
+    p.ns[PART_HAND_OVER][0] = 1; /* less than fill and read: no time is negative */
     assert_true(total(model_latency(&p, 0)) > 0);
 }
 
@@ -225,7 +305,7 @@ static int compare_text(const struct model_parts *p, const char *text, double li
     int result;
 
     assert_non_null(file);
-    result = model_compare(p, file, limit, why, bytes);
+    result = model_compare(p, 1, file, limit, false, why, bytes);
     fclose(file);
     return result;
 }
@@ -241,12 +321,16 @@ static void an_error_beyond_the_limit_is_found(void **state)
     (void)state;
     make_memory(&p);
     ns = total(model_latency(&p, 2));
-    snprintf(text, sizeof(text), HEADING "latency,PUT,uni,4096,1,%.6f,1\n", ns / 1e3 / 1.05);
+    snprintf(text, sizeof(text), HEADING "latency,put,uni,4096,1,%.6f,1\n", ns / 1e3 / 1.05);
     assert_int_equal(compare_text(&p, text, 10, why, sizeof(why)), 0);
     assert_int_equal(compare_text(&p, text, 4.9, why, sizeof(why)), 1);
-    snprintf(text, sizeof(text), HEADING "latency,PUT,uni,4096,1,%.6f,1\n", ns / 1e3 / 0.95);
+    snprintf(text, sizeof(text), HEADING "latency,put,uni,4096,1,%.6f,1\n", ns / 1e3 / 0.95);
     assert_int_equal(compare_text(&p, text, 4.9, why, sizeof(why)), 1);
     assert_int_equal(compare_text(&p, text, 5.1, why, sizeof(why)), 0);
+    ns = total(model_injection(&p, 3));
+    snprintf(text, sizeof(text), HEADING "stream,put,uni,65536,1,%.6f,1\n", ns / 1e3 / 1.2);
+    assert_int_equal(compare_text(&p, text, 19, why, sizeof(why)), 1);
+    assert_int_equal(compare_text(&p, text, 21, why, sizeof(why)), 0);
 }
 
 static void what_cannot_be_compared_is_refused(void **state)
@@ -254,11 +338,12 @@ static void what_cannot_be_compared_is_refused(void **state)
     static const char *const wrong[] = {"x",
                                         "test,op\n",
                                         HEADING,
-                                        HEADING "latency,PUT,bi,8,1,1,1\n",
-                                        HEADING "latency,PUT,uni,9,1,1,1\n",
-                                        HEADING "latency,PUT,uni,8\n",
-                                        HEADING "latency,PUT,uni,8,1,0,0\n",
-                                        HEADING "memory,PUT,uni,8,1,1,1\n"};
+                                        HEADING "latency,put,bi,8,1,1,1\n",
+                                        HEADING "latency,put,uni,9,1,1,1\n",
+                                        HEADING "latency,put,uni,8\n",
+                                        HEADING "latency,put,uni,8,1,0,0\n",
+                                        HEADING "latency,get,uni,8,1,1,1\n",
+                                        HEADING "memory,put,uni,8,1,1,1\n"};
     struct model_parts p;
     char why[200];
 
@@ -280,8 +365,9 @@ int main(void)
         cmocka_unit_test(a_wrong_change_is_refused_and_changes_nothing),
         cmocka_unit_test(a_file_that_was_printed_is_read),
         cmocka_unit_test(a_wrong_file_is_refused_with_its_line),
-        cmocka_unit_test(a_message_of_shared_memory_is_the_sum_of_its_parts),
-        cmocka_unit_test(lines_are_what_fill_and_read_leave),
+        cmocka_unit_test(a_latency_is_the_sum_of_its_parts),
+        cmocka_unit_test(a_stream_is_bound_by_what_takes_longest),
+        cmocka_unit_test(a_part_that_takes_less_makes_the_whole_shorter_by_as_much),
         cmocka_unit_test(an_error_beyond_the_limit_is_found),
         cmocka_unit_test(what_cannot_be_compared_is_refused),
     };

@@ -151,7 +151,7 @@ test_unit_test_msg_cell_LDADD = $(CMOCKA_LIBS)
 test_unit_test_msg_match_LDADD = lib/libmsg.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_msg_places_LDADD = lib/libmsg.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_msg_wire_LDADD = lib/libmsg.la lib/libutil.la $(CMOCKA_LIBS)
-test_unit_test_model_SOURCES = test/unit/test_model.c tools/model.h tools/model_equations.c tools/model_output.c tools/model_parts.c \
+test_unit_test_model_SOURCES = test/unit/test_model.c tools/model.h tools/model_compare.c tools/model_equations.c tools/model_output.c tools/model_parts.c \
 	tools/model_what_if.c
 test_unit_test_model_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tools
 test_unit_test_model_LDADD = $(CMOCKA_LIBS) -lm

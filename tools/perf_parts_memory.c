@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * perf_parts_memory.c: the components of a message through shared memory. See perf_parts.h.
+ *
+ * Calls are measured by rank 0 alone, in loops over the messages of a pipe to itself: what they read is in its cache. publish is what
+ * the writer's side of whole messages takes besides alloc, take what the reader's side takes besides free. hand_over and stream are measured by both processes, without the library: slots of a line each, with a number
+ * and, up to PARTS_SLOT bytes, the payload; a longer one is in a window of as many bytes as the heap of the latency test, so its
+ * lines are where those of a message are. Beside each message of a stream both do as much other work as the calls of the library
+ * take; stall is what a further ns of it adds.
+ *
+ * Invariant: slot n % PARTS_SLOTS is written again only when `freed` of its reader is n or more.
+ */
+#include "perf_parts.h"
+
+#include <assert.h>
+#include <math.h>
+#include <rcoll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#define PARTS_MESSAGES 32 /* of a loop over a pipe, as far as half of a heap holds them */
+#define PARTS_LOOPS 50    /* of a sample */
+#define PARTS_SLOTS 64
+#define PARTS_LINE 64
+#define PARTS_PUSH 2048u /* payloads of more bytes are not pushed */
+
+struct parts_slot {
+    _Atomic uint64_t number; /* of the message that is complete in it */
+    uint64_t offset;         /* in the window */
+    char payload[PARTS_LINE - 2 * sizeof(uint64_t)];
+};
+static_assert(sizeof(struct parts_slot) == PARTS_LINE, "a slot is a line");
+
+/* The memory of a rank that the other one reads. */
+struct parts_words {
+    struct parts_slot slot[PARTS_SLOTS];
+    _Atomic uint64_t freed; /* number of the last message that this rank has read */
+    char unused[4096 - sizeof(uint64_t)];
+    char window[PARTS_WINDOW];
+};
+
+enum { CALL_ALLOC, CALL_PUBLISH, CALL_TAKE, CALL_FREE, CALL_POLL, CALLS };
+
+static struct {
+    struct parts_words *mine;
+    const struct parts_words *other;
+    uint64_t number; /* of the last message, by either rank */
+    rch_t out, in;
+    double call[PARTS_SIZES][CALLS]; /* medians */
+} memory;
+
+/* ---- calls ---- */
+
+static rch_t memory_end(const struct parts *p, rpipe_role_t role)
+{
+    rpipe_config_t cfg = {.peer = p->rank, .role = role, .op = p->op, .heap_bytes = PARTS_WINDOW};
+    rch_t ch = NULL;
+
+    parts_must(rpipe(&ch, &cfg), NULL, "rpipe");
+    return ch;
+}
+
+/* Time of each message, in loops of their own, of which the calls are made. */
+enum { LOOP_ALLOC, LOOP_WRITER, LOOP_FREE, LOOP_READER, LOOP_POLL, LOOPS };
+
+/* One word of a payload is stored, and loaded: as in a program, a call needs what the one before has left. */
+static void memory_whole_messages(const struct parts *p, size_t bytes, int messages, double *took)
+{
+    double before = perf_now_ns();
+    size_t size;
+    raddr_t d;
+
+    for (int i = 0; i < messages; i++) {
+        if ((d = rmalloc(memory.out, bytes)) == ADDR_NULL)
+            perf_fail(memory.out, "rmalloc", -errno);
+        perf_fill(rmem(memory.out, d), 8, (uint64_t)i);
+        parts_must(rwrite(memory.out, d), memory.out, "rwrite");
+    }
+    took[LOOP_WRITER] += parts_lap(p, &before);
+    for (int i = 0; i < messages; i++) {
+        parts_must(rread(memory.in, &d, &size), memory.in, "rread");
+        perf_sink += perf_sum(rmem(memory.in, d), 8);
+        parts_must(rfree(memory.in, d), memory.in, "rfree");
+    }
+    took[LOOP_READER] += parts_lap(p, &before);
+    for (int i = 0; i < messages; i++)
+        if (rread_nb(memory.in, &d, &size) != R_PENDING)
+            perf_fail(memory.in, "rread_nb", -EPROTO);
+    took[LOOP_POLL] += parts_lap(p, &before);
+}
+
+/* One call of each message at a time. */
+static void memory_messages(const struct parts *p, size_t bytes, int messages, double *took)
+{
+    double before = perf_now_ns();
+    raddr_t d[PARTS_MESSAGES];
+    size_t size;
+
+    for (int i = 0; i < messages; i++)
+        if ((d[i] = rmalloc(memory.out, bytes)) == ADDR_NULL)
+            perf_fail(memory.out, "rmalloc", -errno);
+    took[LOOP_ALLOC] += parts_lap(p, &before);
+    for (int i = 0; i < messages; i++)
+        parts_must(rwrite(memory.out, d[i]), memory.out, "rwrite");
+    for (int i = 0; i < messages; i++)
+        parts_must(rread(memory.in, &d[i], &size), memory.in, "rread");
+    before = perf_now_ns();
+    for (int i = 0; i < messages; i++)
+        parts_must(rfree(memory.in, d[i]), memory.in, "rfree");
+    took[LOOP_FREE] += parts_lap(p, &before);
+}
+
+static void memory_sample(const struct parts *p, int size, int messages, double *call)
+{
+    double took[LOOPS] = {0};
+
+    for (int i = 0; i < PARTS_LOOPS; i++) {
+        memory_messages(p, parts_size[size], messages, took);
+        memory_whole_messages(p, parts_size[size], messages, took);
+    }
+    for (int i = 0; i < LOOPS; i++)
+        took[i] /= PARTS_LOOPS * messages;
+    call[CALL_ALLOC] = took[LOOP_ALLOC];
+    call[CALL_PUBLISH] = took[LOOP_WRITER] - took[LOOP_ALLOC];
+    call[CALL_TAKE] = took[LOOP_READER] - took[LOOP_FREE];
+    call[CALL_FREE] = took[LOOP_FREE];
+    call[CALL_POLL] = took[LOOP_POLL];
+}
+
+static void memory_calls(struct parts *p, int size)
+{
+    static const char *const names[CALLS] = {"alloc", "publish", "take", "free", "poll"};
+    static double sample[CALLS][PARTS_SAMPLES];
+    const size_t half = PARTS_WINDOW / 2 / parts_size[size];
+    const int messages = half < PARTS_MESSAGES ? (int)half : PARTS_MESSAGES;
+    double call[CALLS];
+
+    memory.out = memory_end(p, RPIPE_WRITER);
+    memory.in = memory_end(p, RPIPE_READER);
+    parts_must(rwait(memory.out), memory.out, "rwait");
+    parts_must(rwait(memory.in), memory.in, "rwait");
+    for (int round = -1; round < p->rounds; round++) { /* the first one is not counted */
+        memory_sample(p, size, messages, call);
+        for (int c = 0; c < CALLS; c++)
+            sample[c][round < 0 ? 0 : round] = call[c];
+    }
+    parts_must(rclose(memory.out), NULL, "rclose");
+    parts_must(rclose(memory.in), NULL, "rclose");
+    for (int c = 0; c < CALLS; c++) {
+        parts_report(p, names[c], size, sample[c], p->rounds);
+        memory.call[size][c] = sample[c][p->rounds / 2];
+    }
+}
+
+/* ---- a message without the library ---- */
+
+/* A line that another processor will load; as the library does it for a reader that waits (doc/protocol.md "Pushed payloads"). */
+static inline void memory_push(const char *payload, size_t size)
+{
+#if defined(__x86_64__)
+    for (size_t at = 0; at < size; at += PARTS_LINE)
+        __asm__ __volatile__("cldemote %0" : : "m"(payload[at]));
+#else
+    (void)payload;
+    (void)size;
+#endif
+}
+
+/* As the library polls. */
+static inline void memory_pause(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield" ::: "memory");
+#endif
+}
+
+PERF_INLINE void memory_put(uint64_t number, size_t size, bool push)
+{
+    struct parts_slot *s = &memory.mine->slot[number % PARTS_SLOTS];
+    const uint64_t offset = number * size % PARTS_WINDOW;
+    char *payload = size > PARTS_SLOT ? memory.mine->window + offset : s->payload;
+
+    perf_fill(payload, size, number);
+    s->offset = offset; /* just before the number: the other rank polls this line */
+    /* release: the payload is complete; pairs with memory_get */
+    atomic_store_explicit(&s->number, number, memory_order_release);
+    if (push && size > PARTS_SLOT && size <= PARTS_PUSH)
+        memory_push(payload, size);
+}
+
+PERF_INLINE void memory_get(uint64_t number, size_t size)
+{
+    const struct parts_slot *s = &memory.other->slot[number % PARTS_SLOTS];
+
+    /* acquire: pairs with the release of memory_put */
+    while (atomic_load_explicit(&s->number, memory_order_acquire) != number)
+        memory_pause();
+    perf_sink += perf_sum(size > PARTS_SLOT ? memory.other->window + s->offset : s->payload, size);
+}
+
+/* Messages of a sample: of some 20 us where they are short. */
+static long memory_turns(size_t size) { return size <= 64 ? 50 : size <= 4096 ? 20 : 2; }
+
+/* To and fro: one way. */
+PERF_INLINE double memory_hand_over(const struct parts *p, size_t size)
+{
+    const long turns = memory_turns(size);
+    const double began = perf_now_ns();
+
+    for (long i = 0; i < turns; i++) {
+        memory.number++;
+        if (p->rank == 0)
+            memory_put(memory.number, size, true);
+        memory_get(memory.number, size);
+        if (p->rank != 0)
+            memory_put(memory.number, size, true);
+    }
+    return (perf_now_ns() - began - p->clock) / (double)turns / 2;
+}
+
+/* Some ns of a program's or a library's work: loads, sums and stores in the cache. */
+PERF_INLINE void memory_work(long turns)
+{
+    static uint64_t words[8];
+
+    for (long i = 0; i < turns; i++) {
+        words[i & 7] += (uint64_t)i;
+        __asm__ __volatile__("" ::: "memory");
+    }
+}
+
+/* From rank 0 to rank 1, each of which has some work beside each message. */
+PERF_INLINE double memory_stream(const struct parts *p, size_t size, long work)
+{
+    const uint64_t first = memory.number, last = first + 20 * (uint64_t)memory_turns(size),
+                   fits = PARTS_WINDOW / size, most = fits < PARTS_SLOTS ? fits : PARTS_SLOTS;
+    const double began = perf_now_ns();
+    uint64_t freed = first;
+
+    for (uint64_t n = first + 1; n <= last && p->rank == 0; n++) {
+        while (n - freed > most / 2) {
+            /* acquire: pairs with the release below */
+            freed = atomic_load_explicit(&memory.other->freed, memory_order_acquire);
+            if (n - freed <= most)
+                break;
+        }
+        memory_put(n, size, false);
+        memory_work(work);
+    }
+    for (uint64_t n = first + 1; n <= last && p->rank != 0; n++) {
+        memory_get(n, size);
+        /* release: slot and payload have been read; pairs with the acquire above */
+        atomic_store_explicit(&memory.mine->freed, n, memory_order_release);
+        memory_work(work);
+    }
+    while (p->rank == 0 && freed != last)
+        freed = atomic_load_explicit(&memory.other->freed, memory_order_acquire);
+    memory.number = last;
+    return (perf_now_ns() - began - p->clock) / (double)(last - first);
+}
+
+/* Functions for each size, in which it is a constant. */
+#define MEMORY_OF(size)                                                                            \
+    static double memory_hand_over_##size(const struct parts *p)                                   \
+    {                                                                                              \
+        return memory_hand_over(p, size);                                                          \
+    }                                                                                              \
+    static double memory_stream_##size(const struct parts *p, long work)                           \
+    {                                                                                              \
+        return memory_stream(p, size, work);                                                       \
+    }
+
+MEMORY_OF(8)
+MEMORY_OF(64)
+MEMORY_OF(4096)
+MEMORY_OF(65536)
+
+static double memory_turn_takes(const struct parts *p)
+{
+    double least = 1e9;
+
+    for (int i = 0; i < 5; i++) {
+        const double began = perf_now_ns();
+
+        memory_work(10000);
+        least = fmin(least, (perf_now_ns() - began - p->clock) / 10000);
+    }
+    return least;
+}
+
+/* Of each rank the turns of work that are as long as its calls, and of further ones. */
+struct memory_plan {
+    double calls, further; /* ns: of the rank whose calls are longer */
+    long turns[2], further_turns;
+};
+
+static void memory_plan(const struct parts *p, int size, struct memory_plan *plan)
+{
+    const double *const c = memory.call[size], turn = memory_turn_takes(p),
+                        writer = c[CALL_ALLOC] + c[CALL_PUBLISH],
+                        reader = c[CALL_TAKE] + c[CALL_FREE];
+
+    plan->calls = fmax(writer, reader);
+    plan->further = fmax(plan->calls, (double)parts_size[size] / 32);
+    plan->turns[0] = lround(writer / turn);
+    plan->turns[1] = lround(reader / turn);
+    plan->further_turns = lround(plan->further / turn);
+}
+
+static void memory_bare(struct parts *p, int size)
+{
+    static double (*const hand_over[])(const struct parts *) = {
+        memory_hand_over_8, memory_hand_over_64, memory_hand_over_4096, memory_hand_over_65536};
+    static double (*const stream[])(const struct parts *, long) = {
+        memory_stream_8, memory_stream_64, memory_stream_4096, memory_stream_65536};
+    static double bare[PARTS_SAMPLES];
+    struct memory_plan plan;
+
+    if (p->rank == 0)
+        memory_plan(p, size, &plan);
+    parts_must(p->rank == 0 ? network_send(1, &plan, sizeof(plan))
+                            : network_recv(0, &plan, sizeof(plan)),
+               NULL, "network_send, network_recv");
+    for (int i = -5; i < p->rounds; i++) /* the first ones are not counted: caches and pages */
+        p->sample[i < 0 ? 0 : i] = hand_over[size](p);
+    parts_report(p, "hand_over", size, p->sample, p->rounds);
+    for (int i = -5; i < p->rounds; i++) {
+        const int at = i < 0 ? 0 : i;
+
+        bare[at] = stream[size](p, plan.turns[p->rank]);
+        p->sample[at] =
+            (stream[size](p, plan.turns[p->rank] + plan.further_turns) - bare[at]) / plan.further;
+    }
+    parts_report(p, "stream", size, bare, p->rounds);
+    parts_report(p, "work", size, &plan.calls, 1);
+    parts_report(p, "stall", size, p->sample, p->rounds);
+}
+
+void parts_memory(struct parts *p)
+{
+    rboard_config_t cfg = {.context = rcontext("rmalloc_perf.parts"),
+                           .bytes = sizeof(struct parts_words)};
+    rboard_t board;
+
+    parts_must(rboard_open(&board, &cfg, NULL, 2), NULL, "rboard_open");
+    parts_must(rboard_wait(board), NULL, "rboard_wait");
+    memory.number = 0;
+    memory.mine = rboard_mem(board);
+    memory.other = rboard_mem_of(board, 1 - p->rank);
+    if (memory.other == NULL)
+        perf_fail(NULL, "-t parts: the processes share no memory", -ENOTSUP);
+    for (int size = 0; size < PARTS_SIZES && p->rank == 0; size++)
+        memory_calls(p, size);
+    memset(memory.mine->window, 0, PARTS_WINDOW);           /* pages */
+    parts_must(network_barrier(), NULL, "network_barrier"); /* rank 1 sleeps meanwhile */
+    perf_sink += perf_sum(memory.other->window, PARTS_WINDOW);
+    for (int size = 0; size < PARTS_SIZES; size++)
+        memory_bare(p, size);
+    parts_must(network_barrier(), NULL, "network_barrier");
+    (void)rboard_close(board);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * perf_parts_network.c: the components of a message through a network. See perf_parts.h.
+ *
+ * Calls of a pipe are measured by rank 0, while rank 1 answers: rank 0 sends a message; rank 1 takes it, reports that by a pipe of
+ * its own, and sends one back; rank 0 lets it arrive, and takes it. So every call is measured by itself, with a peer at work, as a GET
+ * needs one. row_publish and row_take are the same for messages that follow each other.
+ *
+ * Without the library, over tcp: plain sockets (perf_parts_sockets). Over verbs: bench/verbs_pair prints those parts.
+ */
+#include "perf_parts.h"
+
+#include <rinfo.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define NETWORK_ROWS 25
+#define NETWORK_ROW 256      /* messages of a row, */
+#define NETWORK_BYTES 65536u /* of no more than so many bytes together */
+#define NETWORK_FRAME 88u    /* bytes that tcp adds to a payload: the heads and a slot (doc/tcp.md) */
+#define NETWORK_PAUSE 20000.0
+
+static struct {
+    struct perf_link link, report;
+    double pause; /* ns in which a message is there for sure */
+} network;
+
+/* ---- calls ---- */
+
+enum { CALL_ALLOC, CALL_PUBLISH, CALL_TAKE, CALL_FREE, CALLS };
+
+struct network_row {
+    raddr_t d[NETWORK_ROW];
+    double took[CALLS];
+};
+
+static void network_send_row(const struct parts *p, struct network_row *row, int messages)
+{
+    struct perf_link *l = &network.link;
+    double before = perf_now_ns();
+
+    for (int i = 0; i < messages; i++)
+        if ((row->d[i] = rmalloc(l->out, l->size)) == ADDR_NULL)
+            perf_fail(l->out, "rmalloc", -errno);
+    row->took[CALL_ALLOC] = parts_lap(p, &before) / messages;
+    for (int i = 0; i < messages; i++)
+        perf_fill(rmem(l->out, row->d[i]), l->size, (uint64_t)i);
+    before = perf_now_ns();
+    for (int i = 0; i < messages; i++)
+        parts_must(rwrite(l->out, row->d[i]), l->out, "rwrite");
+    row->took[CALL_PUBLISH] = parts_lap(p, &before) / messages;
+}
+
+static void network_take_row(const struct parts *p, struct network_row *row, int messages)
+{
+    struct perf_link *l = &network.link;
+    double before = perf_now_ns();
+    size_t size;
+
+    for (int i = 0; i < messages; i++)
+        parts_must(rread(l->in, &row->d[i], &size), l->in, "rread");
+    row->took[CALL_TAKE] = parts_lap(p, &before) / messages;
+    for (int i = 0; i < messages; i++)
+        perf_sink += perf_sum(rmem(l->in, row->d[i]), l->size);
+    before = perf_now_ns();
+    for (int i = 0; i < messages; i++)
+        parts_must(rfree(l->in, row->d[i]), l->in, "rfree");
+    row->took[CALL_FREE] = parts_lap(p, &before) / messages;
+}
+
+static void network_row(const struct parts *p, struct network_row *row, int messages)
+{
+    double before;
+
+    if (p->rank != 0) {
+        network_take_row(p, row, messages);
+        perf_signal(&network.report);
+        network_send_row(p, row, messages);
+        return;
+    }
+    network_send_row(p, row, messages);
+    perf_await(&network.report); /* which makes progress, as a GET of rank 1 needs it */
+    before = perf_now_ns();
+    while (perf_now_ns() - before < network.pause)
+        continue;
+    network_take_row(p, row, messages);
+}
+
+static void network_rows(struct parts *p, int size, const char *const names[CALLS], int messages,
+                         int rows)
+{
+    static double sample[CALLS][PARTS_SAMPLES];
+    static struct network_row row;
+
+    for (int i = -rows / 4; i < rows; i++) { /* those of the first quarter are not counted */
+        network_row(p, &row, messages);
+        for (int c = 0; c < CALLS; c++)
+            sample[c][i < 0 ? 0 : i] = row.took[c];
+    }
+    for (int c = 0; c < CALLS; c++)
+        if (names[c] != NULL)
+            parts_report(p, names[c], size, sample[c], rows);
+}
+
+/* Both ranks agree: three round trips, as they are now, and some time. */
+static void network_pause(const struct parts *p)
+{
+    double before = perf_now_ns();
+
+    for (int i = 0; i < 20; i++) {
+        if (p->rank == 0)
+            perf_send(&network.link, (uint64_t)i, PERF_TOUCH, false);
+        perf_receive(&network.link, (uint64_t)i, PERF_TOUCH, false);
+        if (p->rank != 0)
+            perf_send(&network.link, (uint64_t)i, PERF_TOUCH, false);
+    }
+    network.pause = NETWORK_PAUSE + 3 * (perf_now_ns() - before) / 20;
+}
+
+static void network_calls(struct parts *p, int size)
+{
+    static const char *const one[CALLS] = {"alloc", "publish", "take", "free"},
+                            *const rows[CALLS] = {NULL, "row_publish", "row_take", NULL};
+    const size_t fits = NETWORK_BYTES / parts_size[size];
+    const int messages = fits < NETWORK_ROW ? (int)fits : NETWORK_ROW;
+
+    perf_link_open(&network.link, p->o, p->rank, p->op, parts_size[size]);
+    network_pause(p);
+    network_rows(p, size, one, 1, 2 * p->rounds < PARTS_SAMPLES ? 2 * p->rounds : PARTS_SAMPLES);
+    network_rows(p, size, rows, messages, p->rounds < NETWORK_ROWS ? p->rounds : NETWORK_ROWS);
+    perf_link_close(&network.link);
+}
+
+/* ---- without the library ---- */
+
+static void network_one(const struct parts *p, const char *name, int size, double ns)
+{
+    parts_report(p, name, size, &ns, 1);
+}
+
+/* The writer of a GET sends a slot alone, and the reader fetches a payload that is in no slot. */
+static void network_sockets(const struct parts *p, int fd, int size)
+{
+    const bool get = p->op == RPIPE_GET && parts_size[size] > PARTS_SLOT;
+    const size_t payload = parts_size[size] > PARTS_SLOT ? parts_size[size] : 0;
+    struct parts_bare bare = {0}, slot = {0};
+
+    parts_sockets_measure(p, fd, NETWORK_FRAME + payload, &bare);
+    slot = bare;
+    if (get)
+        parts_sockets_measure(p, fd, NETWORK_FRAME, &slot);
+    network_one(p, "post", size, slot.post);
+    network_one(p, "completion", size, slot.completion);
+    network_one(p, "network", size, slot.network);
+    network_one(p, "stream", size, bare.stream);
+    if (p->op == RPIPE_GET)
+        network_one(p, "fetch", size,
+                    get ? parts_sockets_fetch(p, fd, NETWORK_FRAME + payload) : 0);
+}
+
+void parts_network(struct parts *p)
+{
+    rinfo_pipe_t pipe = {0};
+    int fd;
+
+    network.report.context = rcontext("rmalloc_perf.report");
+    perf_link_open(&network.report, p->o, p->rank, RPIPE_PUT, 8);
+    parts_must(rinfo_describe(network.report.out, &pipe), network.report.out, "rinfo_describe");
+    for (int size = 0; size < PARTS_SIZES; size++)
+        network_calls(p, size);
+    perf_link_close(&network.report);
+    if (strcmp(pipe.backend, "tcp") != 0)
+        return;
+    fd = parts_sockets_open(p);
+    for (int size = 0; size < PARTS_SIZES; size++)
+        network_sockets(p, fd, size);
+    close(fd);
+}
