@@ -20,6 +20,12 @@ bench_device_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/contrib/gpu
 bench_device_LDADD = $(public)
 bench_sockets_SOURCES = bench/sockets.c bench/two_cores.h
 bench_sockets_LDADD =
+if HAVE_VERBS
+noinst_PROGRAMS += bench/verbs_pair
+endif
+bench_verbs_pair_SOURCES = bench/two_cores.h bench/verbs_pair.c
+bench_verbs_pair_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
+bench_verbs_pair_LDADD = $(IBVERBS_LIBS)
 bench_startup_SOURCES = bench/proc.h bench/startup.c
 # what bench/evaluation compares with the setup of UCX
 noinst_PROGRAMS += bench/setup
@@ -49,7 +55,7 @@ noinst_PROGRAMS += bench/scale_channels
 bench_scale_channels_SOURCES = bench/proc.h bench/scale_channels.c
 bench_scale_channels_LDADD = $(public)
 EXTRA_DIST += bench/scaling
-dist_noinst_SCRIPTS += bench/alloc bench/apps bench/btl_mpi bench/compare bench/compare_coll bench/compare_hpcc bench/compare_msg bench/compare_net bench/compare_rma bench/compare_sim bench/evaluation bench/exchange bench/guest bench/speed bench/track
+dist_noinst_SCRIPTS += bench/alloc bench/apps bench/btl_mpi bench/compare bench/compare_coll bench/compare_hpcc bench/compare_msg bench/compare_net bench/compare_rma bench/compare_sim bench/evaluation bench/exchange bench/guest bench/model bench/speed bench/track
 
 # what bench/alloc runs
 noinst_PROGRAMS += bench/alloc_local bench/alloc_pipe bench/alloc_threads

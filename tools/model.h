@@ -51,8 +51,8 @@ enum model_part {
     PART_ALLOC,
     PART_FILL,    /* in a cache of one's own */
     PART_PUBLISH, /* rwrite; over a network post is in it */
-    PART_TAKE,    /* rread of a message that is there; over a network completion and fetch are in it */
-    PART_READ,    /* in a cache of one's own */
+    PART_TAKE, /* rread of a message that is there; over a network completion and fetch are in it */
+    PART_READ, /* in a cache of one's own */
     PART_FREE,
     PART_STREAM, /* a message of a stream without the library */
     /* shared memory */
@@ -63,8 +63,8 @@ enum model_part {
     /* a network */
     PART_POST,       /* the call that sends, without the library */
     PART_COMPLETION, /* the call that finds what has arrived */
-    PART_NETWORK,    /* what is left of one way; negative: it arrives before the call that sends returns */
-    PART_FETCH,      /* GET alone: a request and the payload back, without the library */
+    PART_NETWORK, /* what is left of one way; negative: it arrives before the call that sends returns */
+    PART_FETCH,       /* GET alone: a request and the payload back, without the library */
     PART_ROW_PUBLISH, /* rwrite and rread of messages that follow each other */
     PART_ROW_TAKE,
     MODEL_PARTS

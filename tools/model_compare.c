@@ -13,7 +13,7 @@
 struct table {
     char line[1024], *field[FIELDS_MOST];
     int fields;
-    int test, op, direction, bytes, median, best; /* columns */
+    int test, op, direction, bytes, median, best, p50; /* columns; p50 may be missing */
 };
 
 static bool compare_next(struct table *t, FILE *csv)
@@ -46,6 +46,7 @@ static bool compare_begin(struct table *t, FILE *csv)
     t->bytes = compare_column(t, "bytes");
     t->median = compare_column(t, "median_us");
     t->best = compare_column(t, "best_us");
+    t->p50 = compare_column(t, "p50_us");
     return t->test < FIELDS_MOST && t->op < FIELDS_MOST && t->direction < FIELDS_MOST &&
            t->bytes < FIELDS_MOST && t->median < FIELDS_MOST && t->best < FIELDS_MOST;
 }
@@ -94,10 +95,17 @@ static void compare_print(const struct comparison *c, const struct table *t, boo
                measured, 1e3 * strtod(t->field[t->best], NULL), error);
     else
         printf("%-10s %-4s %7s B %12.1f %12.1f %12.1f %+8.1f %%%s%s%s\n", what, t->field[t->op],
-               t->field[t->bytes], model_total(s), measured,
-               1e3 * strtod(t->field[t->best], NULL), error,
-               fabs(error) > c->limit ? "  beyond the limit" : "",
+               t->field[t->bytes], model_total(s), measured, 1e3 * strtod(t->field[t->best], NULL),
+               error, fabs(error) > c->limit ? "  beyond the limit" : "",
                s->bound != NULL ? "  bound by: " : "", s->bound != NULL ? s->bound : "");
+}
+
+/* In ns: of a latency the 50th percentile of its samples, as a part is one; of a stream, which has none, the median of its rounds. */
+static double compare_measured(const struct table *t, bool latency)
+{
+    const int column = latency && t->p50 < t->fields ? t->p50 : t->median;
+
+    return 1e3 * strtod(t->field[column], NULL);
 }
 
 static void compare_row(struct comparison *c, const struct table *t)
@@ -111,7 +119,7 @@ static void compare_row(struct comparison *c, const struct table *t)
     if (p == NULL || (!latency && strcmp(t->field[t->test], "stream") != 0))
         return;
     s = latency ? model_latency(p, size) : model_injection(p, size);
-    measured = 1e3 * strtod(t->field[t->median], NULL);
+    measured = compare_measured(t, latency);
     if (!(measured > 0))
         return;
     compare_print(c, t, latency, &s, measured);

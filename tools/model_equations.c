@@ -14,13 +14,19 @@
 
 double model_llp_post(const struct model_parts *p)
 {
-    return p->ns[PART_MD][0] + p->ns[PART_MD_BARRIER][0] + p->ns[PART_DBC_BARRIER][0] + p->ns[PART_PIO][0] +
-           p->ns[PART_POST_OTHER][0];
+    return p->ns[PART_MD][0] + p->ns[PART_MD_BARRIER][0] + p->ns[PART_DBC_BARRIER][0] +
+           p->ns[PART_PIO][0] + p->ns[PART_POST_OTHER][0];
 }
 
-double model_post(const struct model_parts *p) { return p->ns[PART_HLP_POST][0] + model_llp_post(p); }
+double model_post(const struct model_parts *p)
+{
+    return p->ns[PART_HLP_POST][0] + model_llp_post(p);
+}
 
-double model_network(const struct model_parts *p) { return p->ns[PART_WIRE][0] + p->ns[PART_SWITCH][0]; }
+double model_network(const struct model_parts *p)
+{
+    return p->ns[PART_WIRE][0] + p->ns[PART_SWITCH][0];
+}
 
 /* (2.1) From a post to its completion. The 64 bytes of a completion cost what 8 bytes cost. */
 double model_completion(const struct model_parts *p)
@@ -55,8 +61,8 @@ double model_injection_llp(const struct model_parts *p)
 /* (2.8) by the low-level protocol alone. */
 double model_latency_llp(const struct model_parts *p)
 {
-    return model_llp_post(p) + 2 * p->ns[PART_PCIE][0] + model_network(p) + p->ns[PART_RC_TO_MEM][0] +
-           p->ns[PART_LLP_PROG][0];
+    return model_llp_post(p) + 2 * p->ns[PART_PCIE][0] + model_network(p) +
+           p->ns[PART_RC_TO_MEM][0] + p->ns[PART_LLP_PROG][0];
 }
 
 static void equation_add(struct model_sum *s, const char *name, double ns, enum model_kind kind,
@@ -98,9 +104,8 @@ static double equation_at_least(double ns, double least) { return ns > least ? n
  */
 static double equation_lines(const struct model_parts *p, int size)
 {
-    return equation_at_least(p->ns[PART_HAND_OVER][size] - p->ns[PART_FILL][size] -
-                                 p->ns[PART_READ][size],
-                             0);
+    return equation_at_least(
+        p->ns[PART_HAND_OVER][size] - p->ns[PART_FILL][size] - p->ns[PART_READ][size], 0);
 }
 
 static void equation_begin(const struct model_parts *p, int size, struct model_sum *s)

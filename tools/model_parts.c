@@ -31,8 +31,7 @@ static const struct {
                        "the rest of a loop of the low-level protocol alone"},
     [PART_HLP_POST] = {"hlp_post", OF(WAY_ADAPTER), "initiation, high-level protocol"},
     [PART_HLP_TX] = {"hlp_tx_prog", OF(WAY_ADAPTER), "progress of a send"},
-    [PART_HLP_RX] = {"hlp_rx_prog", OF(WAY_ADAPTER),
-                     "progress of a receive, high-level protocol"},
+    [PART_HLP_RX] = {"hlp_rx_prog", OF(WAY_ADAPTER), "progress of a receive, high-level protocol"},
     [PART_MISC] = {"misc", OF(WAY_ADAPTER), "the rest of a loop"},
     [PART_PCIE] = {"pcie", OF(WAY_ADAPTER), "from processor to adapter, or back"},
     [PART_WIRE] = {"wire", OF(WAY_ADAPTER), "from adapter to adapter"},
@@ -41,8 +40,9 @@ static const struct {
     [PART_ALLOC] = {"alloc", BOTH, "rmalloc"},
     [PART_FILL] = {"fill", BOTH, "filling the payload in the cache"},
     [PART_PUBLISH] = {"publish", BOTH, "rwrite; over a network post is in it"},
-    [PART_TAKE] = {"take", BOTH,
-                   "rread of a message that is there; over a network completion and fetch are in it"},
+    [PART_TAKE] =
+        {"take", BOTH,
+         "rread of a message that is there; over a network completion and fetch are in it"},
     [PART_READ] = {"read", BOTH, "reading the payload in the cache"},
     [PART_FREE] = {"free", BOTH, "rfree by the reader"},
     [PART_STREAM] = {"stream", BOTH, "a message of a stream without the library"},
@@ -208,10 +208,7 @@ int model_parts_read(struct model_parts *p, FILE *file, const char *name, char *
 
 void model_parts_print(const struct model_parts *p, FILE *to)
 {
-    fprintf(to, "path %s%s\n", ways[p->way],
-            p->way == WAY_ADAPTER ? ""
-            : p->get                ? " get"
-                                    : " put");
+    fprintf(to, "path %s%s\n", ways[p->way], p->way == WAY_ADAPTER ? "" : p->get ? " get" : " put");
     for (int i = 0; i < MODEL_PARTS; i++)
         for (int s = 0; s < (model_part_has_sizes(i) ? MODEL_SIZES : 1); s++) {
             char name[40];

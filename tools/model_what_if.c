@@ -116,19 +116,17 @@ static void what_if_network(struct model_parts *p, int s, uint64_t which, double
     p->ns[PART_ROW_PUBLISH][s] =
         by_publish * row_publish + by_post * (p->ns[PART_ROW_PUBLISH][s] - row_publish);
     p->ns[PART_TAKE][s] = by_take * take + by_completion * completion + by_fetch * fetch;
-    p->ns[PART_ROW_TAKE][s] =
-        by_take * row_take +
-        (fetch > 0 ? by_fetch : by_completion) * (p->ns[PART_ROW_TAKE][s] - row_take);
+    p->ns[PART_ROW_TAKE][s] = by_take * row_take + (fetch > 0 ? by_fetch : by_completion) *
+                                                       (p->ns[PART_ROW_TAKE][s] - row_take);
 }
 
 /* The parts `which` of messages of model_size[size], or of all where size is negative. */
 static void what_if_scale(struct model_parts *p, uint64_t which, int size, double factor)
 {
-    const uint64_t apart =
-        p->way == WAY_MEMORY    ? LINES
-        : p->way == WAY_NETWORK ? BIT(PART_PUBLISH) | BIT(PART_TAKE) | BIT(PART_ROW_PUBLISH) |
-                                        BIT(PART_ROW_TAKE)
-                                  : 0;
+    const uint64_t apart = p->way == WAY_MEMORY    ? LINES
+                           : p->way == WAY_NETWORK ? BIT(PART_PUBLISH) | BIT(PART_TAKE) |
+                                                         BIT(PART_ROW_PUBLISH) | BIT(PART_ROW_TAKE)
+                                                   : 0;
 
     for (int s = 0; s < MODEL_SIZES; s++) {
         if (size >= 0 && s != size)
@@ -204,9 +202,10 @@ static int what_if_apply(struct model_parts *p, char *text, char *why, size_t by
         snprintf(why, bytes, "\"%s\" is neither a part of this path nor a group of parts", text);
         return -1;
     }
-    factor = what_if_factor(value, part < 0                                       ? 0
-                                   : model_part_has_sizes(part) && size < 0 ? 0
-                                                                            : p->ns[part][size > 0 ? size : 0]);
+    factor = what_if_factor(value, part < 0 ? 0
+                                   : model_part_has_sizes(part) && size < 0
+                                       ? 0
+                                       : p->ns[part][size > 0 ? size : 0]);
     if (factor < 0) {
         snprintf(why, bytes,
                  "%s is \"%s\"; it must be a factor (0.5), a speed (2x) or, for a part, a time "

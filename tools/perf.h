@@ -99,7 +99,7 @@ struct perf_link {
     size_t size;
     long in_flight;
     bool copy;
-    char *buffer; /* copy: what is sent, and behind it what was received */
+    char *buffer;     /* copy: what is sent, and behind it what was received */
     uint64_t context; /* set before it is opened */
 };
 

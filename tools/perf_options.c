@@ -34,7 +34,7 @@ static const struct argp_option option_table[] = {
      "latency, bandwidth, rate, memory (fill and read in one process, without a pipe), all (all), "
      "or "
      "model: the parameters of the cost model of collectives, for RCOLL_MODEL; or parts: the "
-     "components of a message through shared memory, for rmalloc_model",
+     "components of a message, for rmalloc_model",
      0},
     {"op", 'o', "put|get|both", 0, "Which end moves the payload: the writer or the reader (put)",
      0},

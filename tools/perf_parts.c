@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define PARTS_ROUNDS_LEAST 25
+#define PARTS_ROUNDS_LEAST 5
 #define PARTS_TURNS 500 /* of a round, fewer of large payloads */
 
 const size_t parts_size[PARTS_SIZES] = {8, 64, 4096, 65536};
@@ -35,7 +35,8 @@ void parts_report(const struct parts *p, const char *name, int size, double *sam
     qsort(sample, (size_t)samples, sizeof(*sample), parts_by_value);
     median = sample[samples / 2];
     least = sample[0];
-    if (strcmp(name, "network") != 0 && strcmp(name, "stall") != 0) { /* less than the clock resolves */
+    if (strcmp(name, "network") != 0 &&
+        strcmp(name, "stall") != 0) { /* less than the clock resolves */
         median = median > 0 ? median : 0;
         least = least > 0 ? least : 0;
     }
@@ -57,8 +58,8 @@ void parts_report(const struct parts *p, const char *name, int size, double *sam
 
 PERF_INLINE double parts_local(const struct parts *p, char *buffer, size_t size, bool fill)
 {
-    const long turns = PARTS_WINDOW * 16u / size < PARTS_TURNS ? (long)(PARTS_WINDOW * 16u / size)
-                                                               : PARTS_TURNS;
+    const long turns =
+        PARTS_WINDOW * 16u / size < PARTS_TURNS ? (long)(PARTS_WINDOW * 16u / size) : PARTS_TURNS;
     double began = perf_now_ns();
 
     for (long i = 0; i < turns; i++) {
@@ -93,8 +94,8 @@ static void parts_locals(struct parts *p)
 {
     static parts_local_loop *const fill[] = {parts_fill_8, parts_fill_64, parts_fill_4096,
                                              parts_fill_65536},
-                            *const read[] = {parts_read_8, parts_read_64, parts_read_4096,
-                                             parts_read_65536};
+                                   *const read[] = {parts_read_8, parts_read_64, parts_read_4096,
+                                                    parts_read_65536};
     char *buffer = aligned_alloc(64, 65536);
 
     if (buffer == NULL)

@@ -57,8 +57,9 @@ void parts_network(struct parts *p);
 struct parts_bare {
     double post;       /* the call that sends one */
     double completion; /* the call that receives one that is there */
-    double network;    /* what is left of the time one way; negative: it arrives before the call of the sender returns */
-    double stream;     /* a message of a stream */
+    double
+        network; /* what is left of the time one way; negative: it arrives before the call of the sender returns */
+    double stream; /* a message of a stream */
 };
 int parts_sockets_open(const struct parts *p);
 void parts_sockets_measure(const struct parts *p, int fd, size_t bytes, struct parts_bare *bare);

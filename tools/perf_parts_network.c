@@ -17,7 +17,7 @@
 #define NETWORK_ROWS 25
 #define NETWORK_ROW 256      /* messages of a row, */
 #define NETWORK_BYTES 65536u /* of no more than so many bytes together */
-#define NETWORK_FRAME 88u    /* bytes that tcp adds to a payload: the heads and a slot (doc/tcp.md) */
+#define NETWORK_FRAME 88u /* bytes that tcp adds to a payload: the heads and a slot (doc/tcp.md) */
 #define NETWORK_PAUSE 20000.0
 
 static struct {
@@ -120,7 +120,7 @@ static void network_pause(const struct parts *p)
 static void network_calls(struct parts *p, int size)
 {
     static const char *const one[CALLS] = {"alloc", "publish", "take", "free"},
-                            *const rows[CALLS] = {NULL, "row_publish", "row_take", NULL};
+                             *const rows[CALLS] = {NULL, "row_publish", "row_take", NULL};
     const size_t fits = NETWORK_BYTES / parts_size[size];
     const int messages = fits < NETWORK_ROW ? (int)fits : NETWORK_ROW;
 

@@ -17,11 +17,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define SOCKETS_MOST 66000    /* bytes of a message with what the library adds */
-#define SOCKETS_TURNS 10      /* of a round to and fro */
-#define SOCKETS_CALL 4096u    /* bytes that short messages of a stream are gathered to */
-#define SOCKETS_REQUEST 24u   /* bytes of a request to fetch */
-#define SOCKETS_PAUSE 20000.0 /* ns in which an answer is there for sure, beside three times a round trip */
+#define SOCKETS_MOST 66000  /* bytes of a message with what the library adds */
+#define SOCKETS_TURNS 10    /* of a round to and fro */
+#define SOCKETS_CALL 4096u  /* bytes that short messages of a stream are gathered to */
+#define SOCKETS_REQUEST 24u /* bytes of a request to fetch */
+#define SOCKETS_PAUSE                                                                              \
+    20000.0 /* ns in which an answer is there for sure, beside three times a round trip */
 
 static char sockets_bytes[SOCKETS_MOST];
 
@@ -40,8 +41,8 @@ struct sockets_card {
 
 static int sockets_accept(void)
 {
-    struct sockets_card card = {.at = {.sin_family = AF_INET,
-                                       .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
+    struct sockets_card card = {
+        .at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
     socklen_t bytes = sizeof(card.at);
     int fd = -1, listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     uint64_t cookie = 0;

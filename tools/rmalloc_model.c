@@ -133,7 +133,8 @@ static const struct argp option_parser = {
     parse_option,
     NULL,
     "Predicts latency and injection of a message from the times of the components of its way.\v"
-    "To compare pipes with their model, here those of shared memory; over tcp both with --btl tcp:\n"
+    "To compare pipes with their model, here those of shared memory; over tcp both with --btl "
+    "tcp:\n"
     "  rmalloc_perf -t parts -o both >parts\n"
     "  rmalloc_perf -t all -o both -s 8,64,4k,64k --format csv >measured\n"
     "  rmalloc_model -p parts -m measured",

@@ -128,7 +128,8 @@ static void make_parts(struct model_parts *p, enum model_way way, bool get)
         p->ns[PART_HAND_OVER][s] = 1000 * (s + 1);
         p->ns[PART_STREAM][s] = 500 * (s + 1);
         p->ns[PART_STALL][s] = 0.5;
-        p->ns[PART_WORK][s] = p->ns[PART_TAKE][s] + p->ns[PART_FREE][s]; /* the reader's is longer */
+        p->ns[PART_WORK][s] =
+            p->ns[PART_TAKE][s] + p->ns[PART_FREE][s]; /* the reader's is longer */
     }
     for (int s = 0; s < MODEL_SIZES && way == WAY_NETWORK; s++) {
         p->ns[PART_PUBLISH][s] = p->ns[PART_POST][s] + 20;
@@ -227,9 +228,9 @@ static void a_latency_is_the_sum_of_its_parts(void **state)
     }
     /* it arrives before the call that sends returns */
     p.ns[PART_NETWORK][0] = -2;
-    assert_near(total(model_latency(&p, 0)),
-                p.ns[PART_ALLOC][0] + p.ns[PART_FILL][0] + p.ns[PART_PUBLISH][0] - 2 +
-                    p.ns[PART_TAKE][0] + p.ns[PART_READ][0] + p.ns[PART_FREE][0]);
+    assert_near(total(model_latency(&p, 0)), p.ns[PART_ALLOC][0] + p.ns[PART_FILL][0] +
+                                                 p.ns[PART_PUBLISH][0] - 2 + p.ns[PART_TAKE][0] +
+                                                 p.ns[PART_READ][0] + p.ns[PART_FREE][0]);
 }
 
 static void a_stream_is_bound_by_what_takes_longest(void **state)
@@ -238,13 +239,13 @@ static void a_stream_is_bound_by_what_takes_longest(void **state)
 
     (void)state;
     make_memory(&p);
-    assert_near(total(model_injection(&p, 0)), p.ns[PART_STREAM][0]); /* work is as long as the calls */
+    assert_near(total(model_injection(&p, 0)),
+                p.ns[PART_STREAM][0]); /* work is as long as the calls */
     assert_string_equal(model_injection(&p, 0).bound, "lines");
     p.ns[PART_FREE][0] += 10; /* stalls add half of it */
     assert_near(total(model_injection(&p, 0)), p.ns[PART_STREAM][0] + 5);
     p.ns[PART_ALLOC][0] = 9000;
-    assert_near(total(model_injection(&p, 0)),
-                9000 + p.ns[PART_FILL][0] + p.ns[PART_PUBLISH][0]);
+    assert_near(total(model_injection(&p, 0)), 9000 + p.ns[PART_FILL][0] + p.ns[PART_PUBLISH][0]);
     assert_string_equal(model_injection(&p, 0).bound, "writer");
 
     make_parts(&p, WAY_NETWORK, false);
