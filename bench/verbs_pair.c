@@ -4,10 +4,11 @@
  * library, as parts of rmalloc_model (doc/model.md), to be appended to those of rmalloc_perf -t parts --btl verbs.
  *
  * A message is one ibv_post_send(3): an RDMA WRITE of a payload that is not in its slot, and one of the slot, 64 bytes, inline, whose
- * last word is a number; the other process polls that word. Of a GET it is the slot alone, and the payload is one RDMA READ. Nothing is
+ * last word is a number; the other process polls that word. Of a GET whose payload is fetched it is the slot alone, and the payload is one RDMA READ. Nothing is
  * sent that makes a receiver poll its completion queue; a sender polls its own one for what it has posted.
  *
- * usage: verbs_pair [-d DEVICE] [-o put|get] [-r ROUNDS] [-c CPU,CPU]
+ * usage: verbs_pair [-d DEVICE] [-o put|get] [-e BYTES] [-r ROUNDS] [-c CPU,CPU]
+ * -e: payloads of a GET of so many bytes are not fetched: RPIPE_EAGER (16384)
  */
 #include "two_cores.h"
 
@@ -34,7 +35,7 @@ struct area {
     _Atomic uint64_t number;
 };
 
-/* What the other process has to know; `ready` counts what both have done. */
+/* What the other process needs; `ready` counts what both have done. */
 struct card {
     uint32_t qpn, rkey;
     uint64_t address;
@@ -50,6 +51,7 @@ static struct {
     const char *device;
     int rounds, me;
     bool get;
+    size_t eager;
     struct meeting *meeting;
     struct ibv_context *context;
     struct ibv_pd *pd;
@@ -59,7 +61,7 @@ static struct {
     struct area *area, *from; /* written by the peer; what this process sends */
     int gid;
     uint64_t number; /* of the last message, in either direction */
-} pair = {.rounds = 25};
+} pair = {.rounds = 25, .eager = 16384};
 
 static void must(bool holds, const char *call)
 {
@@ -324,8 +326,8 @@ static double median(double *v, int n)
 static void measure(size_t size, int *step)
 {
     static double v[4][ROUNDS_MAX];
-    const bool read = pair.get && size > SLOT_PAYLOAD;
-    const size_t payload = !pair.get && size > SLOT_PAYLOAD ? size : 0;
+    const bool read = pair.get && size > SLOT_PAYLOAD && size > pair.eager;
+    const size_t payload = !read && size > SLOT_PAYLOAD ? size : 0;
     double way, posting, looking;
 
     (void)to_and_fro(payload);
@@ -357,11 +359,13 @@ static bool parse(int argc, char **argv, int cpu[2])
 {
     int option;
 
-    while ((option = getopt(argc, argv, "d:o:r:c:")) != -1) {
+    while ((option = getopt(argc, argv, "d:o:e:r:c:")) != -1) {
         if (option == 'd')
             pair.device = optarg;
         else if (option == 'o' && (strcmp(optarg, "put") == 0 || strcmp(optarg, "get") == 0))
             pair.get = optarg[0] == 'g';
+        else if (option == 'e')
+            pair.eager = strtoull(optarg, NULL, 10);
         else if (option == 'r')
             pair.rounds = atoi(optarg);
         else if (option != 'c' || sscanf(optarg, "%d,%d", &cpu[0], &cpu[1]) != 2)
@@ -377,7 +381,7 @@ int main(int argc, char **argv)
 
     if (!parse(argc, argv, cpu)) {
         fprintf(stderr,
-                "usage: verbs_pair [-d DEVICE] [-o put|get] [-r ROUNDS up to %d] [-c "
+                "usage: verbs_pair [-d DEVICE] [-o put|get] [-e BYTES] [-r ROUNDS up to %d] [-c "
                 "CPU,CPU]\n",
                 ROUNDS_MAX);
         return 2;

@@ -132,24 +132,27 @@ static void equation_memory_latency(const struct model_parts *p, int size, struc
 }
 
 /*
- * (2.8): rwrite is HLP_post and LLP_post, rread is LLP_prog and HLP_rx_prog, of a GET with the payload's way between them. Where the
- * message arrives before the call that sends returns, only so much of that call is on its way.
+ * (2.8): rwrite is HLP_post and LLP_post, rread is LLP_prog and HLP_rx_prog, of a GET with the payload's way between them. LLP_post,
+ * network and LLP_prog are together one way without the library. Where a message arrives before the call that sends it returns, only
+ * so much of that call is on its way.
  */
 static void equation_measured_latency(const struct model_parts *p, int size, struct model_sum *s)
 {
-    const double post = fmin(p->ns[PART_POST][size], p->ns[PART_PUBLISH][size]),
-                 network = p->ns[PART_NETWORK][size], take = p->ns[PART_TAKE][size],
-                 completion = fmin(p->ns[PART_COMPLETION][size], take),
-                 fetch = fmin(p->get ? p->ns[PART_FETCH][size] : 0, take - completion);
+    const double post = p->ns[PART_POST][size], completion = p->ns[PART_COMPLETION][size],
+                 network = p->ns[PART_NETWORK][size], fetch = p->get ? p->ns[PART_FETCH][size] : 0;
 
     equation_begin(p, size, s);
-    equation_add(s, "HLP_post", p->ns[PART_PUBLISH][size] - post, MODEL_CPU, false);
+    equation_add(s, "HLP_post", equation_at_least(p->ns[PART_PUBLISH][size] - post, 0), MODEL_CPU,
+                 false);
     equation_add(s, "LLP_post", equation_at_least(post + fmin(network, 0), 0), MODEL_CPU, false);
     equation_add(s, "network", equation_at_least(network, 0), MODEL_NETWORK, false);
-    equation_add(s, "LLP_prog", completion, MODEL_CPU, true);
+    equation_add(s, "LLP_prog", equation_at_least(completion + fmin(fmin(network, 0) + post, 0), 0),
+                 MODEL_CPU, true);
     if (p->get)
         equation_add(s, "fetch", fetch, MODEL_NETWORK, true);
-    equation_add(s, "HLP_rx_prog", take - completion - fetch, MODEL_CPU, true);
+    equation_add(s, "HLP_rx_prog",
+                 equation_at_least(p->ns[PART_TAKE][size] - completion - fetch, 0), MODEL_CPU,
+                 true);
     equation_end(p, size, s);
 }
 
@@ -174,7 +177,7 @@ static struct model_sum equation_reader(const struct model_parts *p, int size, i
 }
 
 /*
- * While lines travel, a processor goes on with work that does not need them, as far as it looks ahead: the more work there is
+ * While lines travel, a processor goes on with work that does not need them, up to a limit: the more work there is
  * beside each line, the fewer lines travel at a time. PART_STALL is how much longer a stream becomes for each ns of work.
  */
 static struct model_sum equation_lines_of_stream(const struct model_parts *p, int size)

@@ -7,6 +7,7 @@
 #include "model.h"
 
 #include <math.h>
+#include <string.h>
 
 static const char *const plot_colours[] = {"#2166ac", "#d6604d", "#5aae61", "#e6a02c", "#8073ac",
                                            "#35978f", "#bf812d", "#777777", "#c51b7d", "#4d9221"};
@@ -67,7 +68,7 @@ static void plot_shares_bar(FILE *script, const char *title, const struct plot_s
                 "set object %d rect from %.4f,%d.15 to %.4f,%d.6 fc rgb '%s' fs solid border lc "
                 "rgb 'white'\n",
                 *object, from, row, from + part, row, plot_colours[i % COLOURS]);
-        if (part >= 6)
+        if (part >= 2 * ((double)strlen(share[i].name) + 5)) /* it is as wide as its text */
             fprintf(script,
                     "set label %d '%s %.1f %%' at %.4f,%d.375 center front tc rgb 'white' "
                     "noenhanced\n",
@@ -98,18 +99,22 @@ static void plot_shares(FILE *script, const struct model_parts *p, int size)
     const struct plot_share kinds[] = {{"CPU", plot_of(&s, MODEL_CPU, -1)},
                                        {"I/O", plot_of(&s, MODEL_IO, -1)},
                                        {way, plot_of(&s, MODEL_NETWORK, -1)}},
-                            node[] = {{"CPU, initiator", plot_of(&s, MODEL_CPU, 0)},
-                                      {"I/O, initiator", plot_of(&s, MODEL_IO, 0)},
-                                      {"CPU, target", plot_of(&s, MODEL_CPU, 1)},
-                                      {"I/O, target", plot_of(&s, MODEL_IO, 1)}};
+                            initiator[] = {{"CPU", plot_of(&s, MODEL_CPU, 0)},
+                                           {"I/O", plot_of(&s, MODEL_IO, 0)}},
+                            target[] = {{"CPU", plot_of(&s, MODEL_CPU, 1)},
+                                        {"I/O", plot_of(&s, MODEL_IO, 1)}},
+                            nodes[] = {{"initiator", initiator[0].ns + initiator[1].ns},
+                                       {"target", target[0].ns + target[1].ns}};
     int object = 1;
 
     fprintf(script,
             "set title 'Shares of the latency, %zu B'\nunset xlabel\nunset ylabel\nset xrange "
-            "[0:100]\nset yrange [0:4]\nunset key\nunset ytics\nset format x '%%g %%%%'\n",
+            "[0:100]\nset yrange [0:6]\nunset key\nunset ytics\nset format x '%%g %%%%'\n",
             model_size[size]);
-    plot_shares_bar(script, "all", kinds, 3, 3, &object);
-    plot_shares_bar(script, "on the nodes", node, 4, 2, &object);
+    plot_shares_bar(script, "all", kinds, 3, 5, &object);
+    plot_shares_bar(script, "on the nodes", nodes, 2, 4, &object);
+    plot_shares_bar(script, "initiator", initiator, 2, 3, &object);
+    plot_shares_bar(script, "target", target, 2, 2, &object);
     if (p->way == WAY_ADAPTER) {
         const struct plot_share post[] = {{"HLP", p->ns[PART_HLP_POST][0]},
                                           {"LLP", model_llp_post(p)}},
@@ -183,14 +188,14 @@ static void plot_words(FILE *script, const struct model_parts *p, int size)
             continue; /* this way has no such parts */
         is[0] = model_injection(&changed, size);
         is[1] = model_latency(&changed, size);
-        fprintf(script, "'%s' %.4f %.4f\n", words[i], 100 * model_improvement(&was[0], &is[0]),
+        fprintf(script, "\"%s\" %.4f %.4f\n", words[i], 100 * model_improvement(&was[0], &is[0]),
                 100 * model_improvement(&was[1], &is[1]));
         rows++;
     }
     fprintf(
         script,
         "EOD\nset title 'What if, %zu B'\nunset xlabel\nset ylabel 'takes less, in "
-        "percent'\nset xrange [-0.6:%d.6]\nset yrange [0:*]\nset key inside top right maxcols "
+        "percent'\nset xrange [-0.6:%d.6]\nset yrange [0:*]\nset key outside below maxcols "
         "1\nset style data histogram\nset style histogram clustered gap 1\nset style fill "
         "solid\nplot $words using 2:xtic(1) lc rgb '%s' title 'injection', '' using 3 lc rgb '%s' "
         "title 'latency'\nset style data points\nset xtics autofreq\n",

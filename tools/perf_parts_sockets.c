@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #define SOCKETS_MOST 66000  /* bytes of a message with what the library adds */
-#define SOCKETS_TURNS 10    /* of a round to and fro */
 #define SOCKETS_CALL 4096u  /* bytes that short messages of a stream are gathered to */
 #define SOCKETS_REQUEST 24u /* bytes of a request to fetch */
 #define SOCKETS_PAUSE                                                                              \
@@ -114,18 +113,16 @@ static void sockets_receive(int fd, size_t bytes)
 }
 
 /* One way, or of a request and its answer half of both. */
-static double sockets_round(const struct parts *p, int fd, size_t there, size_t back)
+static double sockets_trip(const struct parts *p, int fd, size_t there, size_t back)
 {
     const double began = perf_now_ns();
 
-    for (int i = 0; i < SOCKETS_TURNS; i++) {
-        if (p->rank == 0)
-            sockets_send(fd, there);
-        sockets_receive(fd, p->rank == 0 ? back : there);
-        if (p->rank != 0)
-            sockets_send(fd, back);
-    }
-    return (perf_now_ns() - began - p->clock) / SOCKETS_TURNS / 2;
+    if (p->rank == 0)
+        sockets_send(fd, there);
+    sockets_receive(fd, p->rank == 0 ? back : there);
+    if (p->rank != 0)
+        sockets_send(fd, back);
+    return (perf_now_ns() - began - p->clock) / 2;
 }
 
 static double sockets_stream(const struct parts *p, int fd, size_t bytes, long messages)
@@ -188,18 +185,19 @@ static void sockets_calls(const struct parts *p, int fd, size_t bytes, double pa
     bare->completion = sockets_median(completion, p->rounds);
 }
 
-static double sockets_rounds(const struct parts *p, int fd, size_t there, size_t back)
+static double sockets_trips(const struct parts *p, int fd, size_t there, size_t back)
 {
+    const int trips = 10 * p->rounds < PARTS_SAMPLES ? 10 * p->rounds : PARTS_SAMPLES;
     double sample[PARTS_SAMPLES];
 
-    for (int i = -1; i < p->rounds; i++)
-        sample[i < 0 ? 0 : i] = sockets_round(p, fd, there, back);
-    return sockets_median(sample, p->rounds);
+    for (int i = -10; i < trips; i++) /* the first ones are not counted */
+        sample[i < 0 ? 0 : i] = sockets_trip(p, fd, there, back);
+    return sockets_median(sample, trips);
 }
 
 void parts_sockets_measure(const struct parts *p, int fd, size_t bytes, struct parts_bare *bare)
 {
-    const double way = sockets_rounds(p, fd, bytes, bytes);
+    const double way = sockets_trips(p, fd, bytes, bytes);
     const long messages = bytes < SOCKETS_CALL ? 1000 : 20;
     double sample[PARTS_SAMPLES];
 
@@ -212,5 +210,5 @@ void parts_sockets_measure(const struct parts *p, int fd, size_t bytes, struct p
 
 double parts_sockets_fetch(const struct parts *p, int fd, size_t bytes)
 {
-    return 2 * sockets_rounds(p, fd, SOCKETS_REQUEST, bytes);
+    return 2 * sockets_trips(p, fd, SOCKETS_REQUEST, bytes);
 }

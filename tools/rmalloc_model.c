@@ -40,7 +40,7 @@ static const struct argp_option option_table[] = {
     {"print", KEY_PRINT, NULL, 0, "Print the parts as a file for --parts", 0},
     {"json", KEY_JSON, NULL, 0, "Predictions, or the comparison, as JSON", 0},
     {"collectives", KEY_COLLECTIVES, NULL, 0,
-     "Print what the parts say about the parameters of RCOLL_MODEL, by which collectives choose "
+     "Print the parameters of RCOLL_MODEL that follow from the parts: by these collectives choose "
      "their algorithm",
      0},
     {"list", KEY_LIST, NULL, 0, "Print the names of all parts and what they mean", 0},
