@@ -89,9 +89,10 @@ static void test_spaced(rpipe_op_t op)
         pair_read_free(&p, 8, 0);
         count[corked] = doorbells(p.w);
         for (uint64_t i = 0; i < N; i++) {
-            double since = now_ms();
+            double since;
 
             pair_send(&p, 8, i);
+            since = now_ms();
             while (now_ms() - since < 0.02)
                 ;
         }
