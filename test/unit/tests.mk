@@ -109,6 +109,12 @@ unit_tests = \
 if HAVE_FABRIC
 unit_tests += test/unit/test_ofi
 endif
+if HAVE_MPICH
+unit_tests += test/unit/test_rma
+endif
+test_unit_test_rma_SOURCES = test/unit/test_rma.c test/unit/fake_mpi.c test/unit/fake_mpi.h $(btl_mpi_sources)
+test_unit_test_rma_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
+test_unit_test_rma_LDADD = lib/libslab.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_tcp_SOURCES = test/unit/test_tcp.c $(lib_btl_tcp_la_SOURCES)
 test_unit_test_tcp_CFLAGS = $(AM_CFLAGS)
 test_unit_test_tcp_LDADD = lib/libslab.la lib/libutil.la $(CMOCKA_LIBS)
