@@ -22,7 +22,13 @@ void biased_init(struct biased *b)
     pthread_mutex_init(&b->mutex, NULL);
 }
 
-void biased_fini(struct biased *b) { pthread_mutex_destroy(&b->mutex); }
+/* A thread that leaves stores `revoked`, and then unlocks the mutex: the owner can enter, and end the lock, between. */
+void biased_fini(struct biased *b)
+{
+    pthread_mutex_lock(&b->mutex);
+    pthread_mutex_unlock(&b->mutex);
+    pthread_mutex_destroy(&b->mutex);
+}
 
 /* Mutex held. From here on the owner does not enter. Whether it is inside. */
 static bool biased_revoke(struct biased *b)

@@ -39,6 +39,7 @@ struct biased {
 };
 
 void biased_init(struct biased *b);
+/* No thread enters any more; waits for one that is leaving. */
 void biased_fini(struct biased *b);
 void biased_enter_other(struct biased *b, enum biased_claim claim) NOINLINE;
 /* Does not wait for a thread that is inside. False: one is, and this one is not. Not for the owner. */

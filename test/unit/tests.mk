@@ -7,6 +7,7 @@ unit_tests = \
 	test/unit/test_am \
 	test/unit/test_am_context \
 	test/unit/test_backend_choice \
+	test/unit/test_biased \
 	test/unit/test_board \
 	test/unit/test_cast \
 	test/unit/test_cast_nak \
@@ -152,6 +153,8 @@ test_unit_test_coll_sim_SOURCES = test/unit/test_coll_sim.c test/unit/coll_case.
 test_unit_test_coll_sim_LDADD = tools/libsim.la lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_coll_graph_LDADD = lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_coll_plans_LDADD = lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
+test_unit_test_biased_LDADD = lib/libutil.la $(CMOCKA_LIBS)
+test_unit_test_biased_LDFLAGS = -Wl,--wrap=pthread_mutex_lock -Wl,--wrap=pthread_mutex_unlock
 test_unit_test_mapping_LDADD = lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_msg_cell_LDADD = $(CMOCKA_LIBS)
 test_unit_test_msg_match_LDADD = lib/libmsg.la lib/libutil.la $(CMOCKA_LIBS)
