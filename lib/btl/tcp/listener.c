@@ -202,11 +202,12 @@ static struct btl_connection *listener_match(struct btl *btl, const struct tcp_g
 {
     struct btl_connection *c = hash_get(&btl->connections, greeting->id);
 
-    if (greeting->magic != TCP_MAGIC || c == NULL || c->role != BTL_ACCEPTS)
+    /* first the cookie, which does not change: a greeting without it takes no thread out of its stream */
+    if (greeting->magic != TCP_MAGIC || c == NULL || c->role != BTL_ACCEPTS ||
+        !greeting_same_cookie(greeting->cookie, c->cookie))
         return NULL;
     *as_owner = tcp_enter(c, BIASED_NEVER);
-    if (c->stage == TCP_OPEN && tcp_error_of(c) == 0 &&
-        greeting_same_cookie(greeting->cookie, c->cookie))
+    if (c->stage == TCP_OPEN && tcp_error_of(c) == 0)
         return c;
     tcp_leave(c, *as_owner);
     return NULL;
