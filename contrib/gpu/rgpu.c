@@ -189,7 +189,7 @@ static int rgpu_alloc(void *argument, size_t bytes, void **base, int *fd)
 /*
  * What can be checked without a wait for another process, which calls on a file of FUSE or on a socket may be: memory of a GPU is a
  * character device of the driver's or a dma-buf, which is an inode without a type. The size of a dma-buf is its end; that
- * of a character device is checked by the driver, which refuses a mapping that is larger.
+ * of a character device is checked by the driver, which refuses a mapping of another size.
  */
 static int rgpu_check_descriptor(struct rgpu *gpu, int fd, size_t bytes)
 {
@@ -244,7 +244,8 @@ static int rgpu_import(void *argument, int fd, size_t bytes, void **base)
         return rc;
     rc = rgpu_import_handle(gpu, fd, bytes, base);
     rgpu_leave(gpu, pushed);
-    return rc == -EIO ? -EPROTO : rc; /* the driver refuses what the peer has passed */
+    /* the driver refuses what the peer has passed; CUDA calls memory of another size not supported */
+    return rc == -EIO || rc == -ENOTSUP ? -EPROTO : rc;
 }
 
 /* ---- bytes ---- */

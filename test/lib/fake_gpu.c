@@ -5,7 +5,7 @@
  *
  * Memory is a memfd, and an address of the device is mapped to nothing: a load or store of a processor there is a SIGSEGV. Copies
  * and kernels are put into a stream, and done when that is synchronized, or at the third query: without a wait the memory has what was
- * there before. Functions that need a context fail without one. A mapping larger than the memory, an access outside of a
+ * there before. Functions that need a context fail without one. A mapping of another size than the memory, an access outside of a
  * mapping that set_access has opened, and a descriptor that is no memory of this driver's are errors, as they are of the real one.
  *
  * A test lets the next call of a function fail (fake_gpu_fail), and counts what has been made and not been given back (fake_gpu_live).
@@ -41,7 +41,8 @@ enum {
     INVALID_DEVICE = 101,
     INVALID_CONTEXT = 201,
     NOT_READY = 600,
-    ILLEGAL_ADDRESS = 700
+    ILLEGAL_ADDRESS = 700,
+    NOT_SUPPORTED = 801
 };
 enum { GRANULARITY = 1 << 16, MOST = 64, QUERIES = 3 };
 
@@ -162,6 +163,7 @@ int NAME(cuGetErrorName, hipDrvGetErrorName)(int code, const char **name)
             : code == INVALID_DEVICE  ? "FAKE_ERROR_INVALID_DEVICE"
             : code == INVALID_CONTEXT ? "FAKE_ERROR_INVALID_CONTEXT"
             : code == ILLEGAL_ADDRESS ? "FAKE_ERROR_ILLEGAL_ADDRESS"
+            : code == NOT_SUPPORTED   ? "FAKE_ERROR_NOT_SUPPORTED"
             : code == 2               ? "FAKE_ERROR_OUT_OF_MEMORY"
             : code == 999             ? "FAKE_ERROR_UNKNOWN"
                                       : NULL;
@@ -391,7 +393,9 @@ int NAME(cuMemMap, hipMemMap)(uint64_t at, size_t bytes, size_t offset, uint64_t
     BEGIN(false);
     m = fake_of(handle);
     r = fake_whole(at, bytes);
-    if (r->alias != NULL || bytes > m->bytes || offset != 0 || flags != 0)
+    if (bytes != m->bytes)
+        return fake_end(NOT_SUPPORTED);
+    if (r->alias != NULL || offset != 0 || flags != 0)
         return fake_end(INVALID_VALUE);
     r->alias = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd, 0);
     if (r->alias == MAP_FAILED)

@@ -125,7 +125,7 @@ static void refused(const char *what, int fd, size_t bytes)
     CHECK(NULL, fd >= 0);
     rc = m->import(m->argument, fd, bytes, &base);
     printf("rank %d: import of %s: %s; %s\n", mp_rank, what, rinfo_strerror(rc), gpu.error(&gpu));
-    REQUIRE(rc < 0 && base == NULL, "%s", what);
+    REQUIRE(rc == -EPROTO && base == NULL, "%s: %d", what, rc);
     close(fd);
 }
 

@@ -151,6 +151,9 @@ static void test_an_import_fails(void **state)
     unsetenv("FAKE_GPU_OF_HOST");
     assert_int_equal(memory->import(memory->argument, fd, HEAP + 1, &again), -EPROTO);
     assert_error("262144 bytes", "262145");
+    /* its descriptor does not show the size of CUDA's memory: the driver refuses what is not all of it */
+    assert_int_equal(memory->import(memory->argument, fd, HEAP / 2, &again), -EPROTO);
+    assert_error(named("cuMemMap", "hipMemMap"), "FAKE_ERROR_NOT_SUPPORTED");
     assert_int_equal(fake_live(), live);
     assert_int_equal(memory->import(memory->argument, fd, HEAP, &again), 0);
     memory->unimport(memory->argument, again, HEAP);
