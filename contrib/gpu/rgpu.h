@@ -27,7 +27,7 @@ typedef struct rgpu *rgpu_t;
 
 /* What rwrite waits for, so that the other process finds what kernels have stored in a message. */
 typedef enum {
-    RGPU_WAIT_CONTEXT = 0, /* all work of the context; the default */
+    RGPU_WAIT_CONTEXT = 0, /* all work of the context, without a deadline; the default */
     RGPU_WAIT_STREAM = 1,  /* the work of one stream, for RGPU_WAIT_MS at most: then -ETIMEDOUT */
     RGPU_WAIT_NOT = 2      /* nothing: the program has waited */
 } rgpu_wait_t;
