@@ -38,7 +38,7 @@ typedef struct rinfo_setting {
 } rinfo_setting_t;
 
 typedef struct rinfo_backend {
-    const char *name;   /* "shm", "ofi", "verbs"; "single", "tcp", "pmix" */
+    const char *name;   /* "shm", "verbs", "ofi", "tcp", "mpi"; "single", "tcp", "pmix", "mpi" */
     const char *kind;   /* "btl" or "bootstrap" */
     const char *reason; /* why it is usable, or why not; one line */
     bool usable;        /* on this machine now */
@@ -84,7 +84,7 @@ typedef struct rinfo_pipe {
     uint32_t inline_max;     /* largest payload in its slot, bytes */
     uint32_t incarnation;    /* how often this end has opened this pipe */
     char state[16];   /* "opening", "joined", "peer closed", "peer left", "peer died", "failed" */
-    char backend[16]; /* "shm", "ofi", "verbs", "tcp"; "" before joining */
+    char backend[16]; /* "shm", "verbs", "ofi", "tcp", "mpi"; "" before joining */
     char path[160];   /* the connection, in the terms of its backend */
     char why[320];    /* why this backend and not a better one */
     char cells[16];   /* of cells: how operations are done: "cpu", "device", "service"; else "" */
@@ -109,7 +109,7 @@ typedef struct rinfo_row {
     uint64_t open;           /* process: ends open now */
     uint64_t opened;         /* process: ends opened since rinit */
     uint64_t age_ns;         /* process: ns since rinit */
-    char backend[16];        /* "shm", "ofi", "verbs" */
+    char backend[16];        /* "shm", "verbs", "ofi", "tcp", "mpi" */
     char state[16];          /* as in rinfo_pipe_t */
     char waits_for[64];      /* what a call waits for now; "": no call waits, or it still spins */
     uint64_t waits_ns;       /* for how long, ns */

@@ -147,7 +147,7 @@ typedef struct rpipe_config {
     uint32_t max_messages;  /* messages that this end may own at a time; default 1,000,000 */
     uint32_t max_cqe;       /* entries of a completion queue; default of the backend */
     const char *
-        backend; /* "shm", "verbs", "ofi", "tcp"; same at both ends; default: the best that connects them */
+        backend; /* "shm", "verbs", "ofi", "tcp", "mpi"; same at both ends; default: the best that connects them */
     uint64_t seed; /* writer: start of the generator of random-fit; any number */
     const rmemory_ops_t
         *memory; /* the heap is memory of a device, at both ends; default: memory of the host */

@@ -109,7 +109,10 @@ static const char *rpipe_job_mpi_kind(struct error *err)
     if (mpi_library_find(&found, err) != 0)
         return NULL;
     if (found.module == NULL) {
-        error_note(err, "there is no MPI in this process, and no launcher of MPI started it");
+        error_note(err, "%s",
+                   found.present
+                       ? "the MPI of this process is neither Open MPI nor one with MPICH's ABI"
+                       : "there is no MPI in this process, and no launcher of MPI started it");
         return NULL;
     }
     if (found.present && !found.started) {
