@@ -35,9 +35,10 @@ int rma_arena_attach(void *base, size_t bytes, struct error *err)
     struct error cause = {""};
     int code;
 
-    if (atomic_load_explicit(&rma_window.gone, memory_order_relaxed))
+    if (!rma_window_enter())
         return error_set(err, -ENOTSUP, "MPI_Finalize has been called before rexit()");
     code = MPI_Win_attach(rma_window.window, base, (MPI_Aint)bytes);
+    rma_window_leave();
     if (code == MPI_SUCCESS)
         return 0;
     (void)rma_window_failed("MPI_Win_attach", code, &cause);
@@ -49,8 +50,10 @@ int rma_arena_attach(void *base, size_t bytes, struct error *err)
 
 void rma_arena_detach(void *base)
 {
-    if (!atomic_load_explicit(&rma_window.gone, memory_order_relaxed))
-        MPI_Win_detach(rma_window.window, base);
+    if (!rma_window_enter())
+        return;
+    MPI_Win_detach(rma_window.window, base);
+    rma_window_leave();
 }
 
 void rma_arenas_init(struct rma_arenas *arenas)

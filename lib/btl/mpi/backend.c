@@ -94,7 +94,8 @@ static void rma_finalized(void *argument)
 
     log_error("mpi: MPI_Finalize has been called before rexit(): all pipes over MPI fail, and MPI "
               "may abort");
-    if (rma_pump_stop(btl) != 0)
+    btl->stuck = rma_pump_stop(btl) != 0;
+    if (btl->stuck)
         rma_window_stuck();
     pthread_mutex_lock(&btl->lock);
     list_for_each (at, after, &btl->connections)
@@ -150,7 +151,9 @@ static void rma_close(struct btl *btl)
     if (btl->forked)
         return;
     rma_window_close();
-    if (!atomic_load_explicit(&rma_window.gone, memory_order_relaxed) && rma_pump_stop(btl) != 0) {
+    if (!atomic_load_explicit(&rma_window.gone, memory_order_relaxed))
+        btl->stuck = rma_pump_stop(btl) != 0;
+    if (btl->stuck) {
         log_warn("mpi: MPI_Win_flush does not return: has a rank died? MPI is left as it is");
         rma_window_stuck();
         return;

@@ -85,6 +85,7 @@ struct btl {
     struct btl_host host;
     bool forked;  /* in a child, where nothing may be called */
     bool in_call; /* RPIPE_MPI_FLUSH=inline */
+    bool stuck;   /* the pump is in a call of MPI that does not return */
     struct slab_pool *slabs;
     struct rma_arenas arenas; /* of the slabs */
     struct link connections;

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #ifdef OPEN_MPI
 #define RMA_LIKE(version) (strstr(version, "Open MPI") != NULL)
@@ -27,12 +28,15 @@
 
 struct rma_window rma_window;
 
+#define LEAVE_MS 1000
+
 static struct {
-    bool own;   /* this module has started MPI */
-    bool made;  /* the window exists */
+    pid_t started; /* the process in which this module has started MPI; 0: none */
+    bool made;     /* the window exists */
     bool stuck; /* a collective call has not been joined by all, or a thread does not come back */
     void (*stop)(void *); /* NULL: no backend is open */
     void *argument;
+    _Atomic int callers; /* between rma_window_enter and rma_window_leave */
 } window_state;
 
 int rma_window_failed(const char *call, int code, struct error *err)
@@ -63,13 +67,45 @@ int rma_window_query(struct error *err)
 
 /* ---- the end ---- */
 
+bool rma_window_enter(void)
+{
+    /* seq_cst, as in mpi_window_shut: either it sees this caller, or this sees `gone` */
+    atomic_fetch_add_explicit(&window_state.callers, 1, memory_order_seq_cst);
+    if (!atomic_load_explicit(&rma_window.gone, memory_order_seq_cst))
+        return true;
+    rma_window_leave();
+    return false;
+}
+
+void rma_window_leave(void)
+{
+    /* release: the call of MPI has returned; pairs with the acquire in mpi_window_shut */
+    atomic_fetch_sub_explicit(&window_state.callers, 1, memory_order_release);
+}
+
+/* No other thread is in MPI afterwards, nor will be, unless one does not come back. */
+static void mpi_window_shut(void)
+{
+    int64_t deadline = deadline_in_ms(LEAVE_MS);
+
+    atomic_store_explicit(&rma_window.gone, true, memory_order_seq_cst);
+    if (window_state.stop != NULL)
+        window_state.stop(window_state.argument);
+    /* acquire: pairs with rma_window_leave */
+    while (atomic_load_explicit(&window_state.callers, memory_order_acquire) > 0) {
+        if (deadline_passed(deadline)) {
+            window_state.stuck = true;
+            return;
+        }
+        clock_sleep(NS_PER_MS / 20);
+    }
+}
+
 /* The first part of MPI_Finalize: all ranks are in it, unless some have died. */
 static int mpi_window_free(MPI_Comm comm, int key, void *value, void *extra)
 {
     (void)comm, (void)key, (void)value, (void)extra;
-    atomic_store_explicit(&rma_window.gone, true, memory_order_relaxed);
-    if (window_state.stop != NULL)
-        window_state.stop(window_state.argument);
+    mpi_window_shut();
     if (!window_state.made || window_state.stuck)
         return MPI_SUCCESS;
     window_state.made = false;
@@ -82,6 +118,8 @@ static void mpi_window_leave(void)
 {
     int finalized = 0;
 
+    if (getpid() != window_state.started) /* the child of a fork: MPI is its parent's */
+        return;
     MPI_Finalized(&finalized);
     if (!window_state.stuck && window_state.stop == NULL && !finalized)
         MPI_Finalize();
@@ -98,7 +136,7 @@ static int mpi_window_start_mpi(int *level, struct error *err)
         code = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, level);
         if (code != MPI_SUCCESS)
             return rma_window_failed("MPI_Init_thread", code, err);
-        window_state.own = true;
+        window_state.started = getpid();
         atexit(mpi_window_leave);
     }
     MPI_Query_thread(level);
@@ -194,8 +232,8 @@ static int mpi_window_create(struct error *err)
 
 int rma_window_open(const struct btl_host *host, struct error *err)
 {
-    const char *patience = host->setting("RPIPE_TIMEOUT_MS");
-    int64_t deadline = deadline_in_ms(*patience != '\0' ? atoi(patience) : 60000);
+    const char *setting = host->setting("RPIPE_TIMEOUT_MS");
+    const int patience = *setting != '\0' ? atoi(setting) : 60000;
     MPI_Request request = MPI_REQUEST_NULL;
     int level = MPI_THREAD_SINGLE, code, rc;
 
@@ -209,13 +247,14 @@ int rma_window_open(const struct btl_host *host, struct error *err)
     if (rc != 0)
         return rc;
     code = MPI_Comm_idup(MPI_COMM_WORLD, &rma_window.world, &request);
-    rc = mpi_window_finish("MPI_Comm_idup", code, &request, deadline, err);
+    rc = mpi_window_finish("MPI_Comm_idup", code, &request, deadline_in_ms(patience), err);
     if (rc != 0)
         return rc;
     MPI_Comm_set_errhandler(rma_window.world, MPI_ERRORS_RETURN);
     MPI_Comm_rank(rma_window.world, &rma_window.rank);
     MPI_Comm_size(rma_window.world, &rma_window.size);
-    rc = mpi_window_agree(host, level, deadline, err);
+    /* a deadline of its own: the last rank may have come late to the first call */
+    rc = mpi_window_agree(host, level, deadline_in_ms(patience), err);
     return rc == 0 ? mpi_window_create(err) : rc;
 }
 
@@ -235,6 +274,8 @@ void rma_window_progress(void)
 {
     int ready;
 
-    if (!atomic_load_explicit(&rma_window.gone, memory_order_relaxed))
-        MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, rma_window.world, &ready, MPI_STATUS_IGNORE);
+    if (!rma_window_enter())
+        return;
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, rma_window.world, &ready, MPI_STATUS_IGNORE);
+    rma_window_leave();
 }

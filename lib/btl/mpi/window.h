@@ -36,6 +36,12 @@ void rma_window_stuck(void);
 /* `stop` is called if MPI is finalized before rma_window_close. */
 void rma_window_used(void (*stop)(void *), void *argument);
 void rma_window_close(void);
+/*
+ * Begins a call of MPI by another thread than the pump's: MPI_Finalize waits for rma_window_leave. False: the window has
+ * been freed, and MPI must not be called.
+ */
+bool rma_window_enter(void);
+void rma_window_leave(void);
 /* Lets MPI make progress. */
 void rma_window_progress(void);
 
