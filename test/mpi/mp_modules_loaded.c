@@ -24,9 +24,9 @@ static bool mapped(const char *library)
 
 int main(int argc, char **argv)
 {
-    static const char *const libraries[] = {"libfabric", "libibverbs",  "librdmacm", "libmpi",
-                                            "btl_ofi",   "btl_verbs",   "btl_tcp",   "btl_openmpi",
-                                            "btl_mpich"};
+    static const char *const libraries[] = {"libfabric", "libibverbs",  "librdmacm",
+                                            "libmpi",    "btl_ofi",     "btl_verbs",
+                                            "btl_tcp",   "btl_openmpi", "btl_mpich"};
     bool there[sizeof(libraries) / sizeof(libraries[0])], at_once;
     struct pipe_transport transport = {0};
     rch_t w, r;

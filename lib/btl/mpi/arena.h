@@ -2,7 +2,7 @@
 /*
  * arena.h: memory for slabs, in few large ranges that are attached to the window once.
  *
- * Open MPI attaches at most 64 ranges to a window (osc_rdma_max_attach), and looks the range of a transfer up among them. A job
+ * Open MPI attaches at most 64 ranges to a window (osc_rdma_max_attach), and searches the range of a transfer among them. A job
  * with many pipes has more slabs than that. Each arena is twice as large as the one before, up to ARENA_MOST. One that
  * is not used any more is detached and unmapped.
  *
