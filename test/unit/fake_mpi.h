@@ -16,7 +16,7 @@ extern struct fake_mpi {
     int flush_fails;      /* the code of the next flush that has something to do; 0: it succeeds */
     int attached;         /* ranges */
     void (*placed)(void); /* NULL, or called after each put that has taken place */
-    pthread_mutex_t gate; /* a flush takes it first: who holds it stops the pump */
+    pthread_mutex_t gate; /* taken first by a flush: its holder stops the pump */
     _Atomic bool in_flush;
     uint64_t seed;
 } fake_mpi;

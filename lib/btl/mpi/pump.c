@@ -222,7 +222,7 @@ static void pump_wait(struct btl *btl)
     }
     rma_memory_free_ready(btl);
     pthread_mutex_lock(&btl->lock);
-    if (!list_empty(&btl->queue) || btl->stopping)
+    if ((!btl->running && !list_empty(&btl->queue)) || btl->stopping)
         return;
     until = clock_now() + IDLE_NS;
     wake = (struct timespec){(time_t)(until / NS_PER_S), (long)(until % NS_PER_S)};
