@@ -131,7 +131,7 @@ static int rma_open(const struct btl_host *host, struct btl **out, struct error 
     }
     rc = rma_pump_start(btl);
     if (rc != 0) {
-        error_note(err, "pthread_create(3): %s", strerror(-rc));
+        error_note(err, "a thread cannot be started: %s", strerror(-rc));
         goto no_thread;
     }
     rma_window_used(rma_finalized, btl);
