@@ -58,7 +58,7 @@ static void team_make(struct rteam *t, int me, char *const memory[MEMBERS], bool
     t->shape.slots = CELL_SLOTS;
     t->model = coll_model_default();
     t->depth = DEPTH;
-    t->heap_bytes = HEAP;
+    t->heap_bytes = t->heap_ready = HEAP; /* plain memory: none of it is allocated late */
     t->name = 77;
     t->head = (struct head *)(void *)memory[me];
     t->cells = (struct cell *)(void *)(t->head + 1);
