@@ -65,7 +65,7 @@ static inline void row_move(const struct rplan *plan, const struct operation *o,
         operator= & plan->operators[s->op];
         operator->function(into, from, s->bytes, operator->argument);
     } else if (LIKELY(s->bytes == 8))
-        memcpy(into, from, 8);
+        memmove(into, from, 8);
     else if (s->bytes > 0)
         memmove(into, from, s->bytes);
 }
