@@ -17,7 +17,10 @@
 
 #define STEPS 100000
 
-/* A loop of operations in which the victim dies: how it ends for the others. */
+/*
+ * A loop of operations in which the victim dies: how it ends for the others. The first operation is over by then: so the others have
+ * opened the team.
+ */
 static int until_death(rteam_t team, int victim, int step)
 {
     double values[300], sums[300];
@@ -38,7 +41,7 @@ static int until_death(rteam_t team, int victim, int step)
     return rc;
 }
 
-/* The survivor has started a barrier: the descriptor becomes readable, and the plan has the code. */
+/* Both have opened the team. The survivor has started a barrier: the descriptor becomes readable, and the plan has the code. */
 static int until_failure(rteam_t team, int victim)
 {
     rcoll_params_t barrier = {.kind = RCOLL_BARRIER};
@@ -48,9 +51,11 @@ static int until_failure(rteam_t team, int victim)
 
     CHECK(NULL, p.fd >= 0);
     CHECK_OK(NULL, rcoll_plan(&plan, team, &barrier));
+    rc = rcoll_barrier(team);
     if (rcoll_rank(team) == victim)
         raise(SIGKILL);
-    rc = rcoll_start(plan);
+    if (rc == 0)
+        rc = rcoll_start(plan);
     while (rc == 0 && (rc = rcoll_test(plan)) == R_PENDING) {
         CHECK(NULL, poll(&p, 1, 60000) == 1);
         rc = 0;
@@ -139,7 +144,7 @@ int main(int argc, char **argv)
     CHECK_OK(NULL, rcoll_team(&team, &cfg, NULL, mp_ranks));
     while (rcoll_size(team) > 1) {
         int n = rcoll_size(team), victim = (int)(mp_draw(&state) % (uint64_t)n);
-        int step = (int)(mp_draw(&state) % 500), member = -1, dead[8] = {-1};
+        int step = 1 + (int)(mp_draw(&state) % 499), member = -1, dead[8] = {-1};
         uint64_t flags = ~(UINT64_C(1) << rcoll_rank(team));
 
         CHECK_RC(-ECONNRESET, NULL,
