@@ -612,8 +612,9 @@ static void mistakes(rteam_t team)
     CHECK_OK(NULL, rcoll_free(plan));
     if (n == 1)
         return;
-    CHECK_OK(NULL, rcoll_team(&bad, NULL, NULL,
-                              n)); /* one member has another length: all fail, and none hangs */
+    CHECK_OK(NULL, rcoll_team(&bad, NULL, NULL, n));
+    CHECK_OK(NULL, network_barrier()); /* all have opened it before it fails */
+    /* one member has another length: all fail, and none hangs */
     rc = rcoll_allreduce(bad, y, y, mp_rank == n - 1 ? 2 : 1, RGROUP_DOUBLE, RGROUP_SUM);
     if (rc == R_SUCCESS)
         rc = rcoll_barrier(bad);
