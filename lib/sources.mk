@@ -109,6 +109,7 @@ lib_libbtl_la_SOURCES = \
 # memory of backends that register it with a device: into the modules of those
 noinst_LTLIBRARIES += lib/libslab.la
 lib_libslab_la_SOURCES = \
+	lib/btl/remote.h \
 	lib/btl/slab.c \
 	lib/btl/slab.h
 

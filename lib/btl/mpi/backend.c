@@ -3,6 +3,7 @@
  * backend.c: the backend mpi as struct btl_ops: memory, opening, closing, fork. Connections are in
  * connection.c.
  */
+#include "btl/remote.h"
 #include "btl/mpi/connection.h"
 #include "btl/mpi/memory.h"
 #include "btl/mpi/operation.h"
@@ -60,19 +61,14 @@ static int rma_register(struct btl *btl, int peer, void *base, size_t bytes, uin
 static int rma_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes,
                       uint32_t access, struct btl_remote *remote, struct error *err)
 {
+    int rc;
+
     if (key->word[KEY_JOB] != rma_window.job)
         return error_set(err, -EPROTO, "rank %d offers memory of another window", peer);
-    if (key->word[KEY_BYTES] < bytes || key->word[KEY_BYTES] > UINT64_MAX - key->word[KEY_ADDRESS])
-        return error_set(err, -EPROTO, "rank %d offers %llu bytes; %zu are needed", peer,
-                         (unsigned long long)key->word[KEY_BYTES], bytes);
-    if (key->word[KEY_ACCESS] != access)
-        return error_set(err, -EPROTO, "rank %d offers memory with access %llu; %u is needed", peer,
-                         (unsigned long long)key->word[KEY_ACCESS], access);
-    remote->base = NULL;
-    remote->bytes = key->word[KEY_BYTES];
-    remote->mapping = btl;
-    remote->key = *key;
-    return 0;
+    rc = btl_key_check_access(peer, key->word[KEY_ACCESS], access, err);
+    return rc != 0 ? rc
+                   : btl_key_attach(btl, peer, key, key->word[KEY_ADDRESS], key->word[KEY_BYTES],
+                                    bytes, remote, err);
 }
 
 static void rma_detach(struct btl *btl, struct btl_remote *remote)

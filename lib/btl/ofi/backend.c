@@ -3,6 +3,7 @@
  * backend.c: the libfabric backend as struct btl_ops: memory, opening, closing, fork. Connections
  * are in connection.c.
  */
+#include "btl/remote.h"
 #include "btl/ofi/connection.h"
 #include "btl/ofi/deferred.h"
 #include "btl/ofi/address.h"
@@ -57,14 +58,8 @@ static int ofi_attach(struct btl *btl, int peer, const struct btl_key *key, size
                       uint32_t access, struct btl_remote *remote, struct error *err)
 {
     (void)access;
-    if (key->word[KEY_BYTES] < bytes)
-        return error_set(err, -EPROTO, "rank %d offers %llu bytes; %zu are needed", peer,
-                         (unsigned long long)key->word[KEY_BYTES], bytes);
-    remote->base = NULL;
-    remote->bytes = key->word[KEY_BYTES];
-    remote->mapping = btl;
-    remote->key = *key;
-    return 0;
+    return btl_key_attach(btl, peer, key, key->word[KEY_ADDRESS], key->word[KEY_BYTES], bytes,
+                          remote, err);
 }
 
 static void ofi_detach(struct btl *btl, struct btl_remote *remote)

@@ -7,6 +7,7 @@
  * the lock of the region and of the connection. So memory is freed at once, also that of a
  * connection with outstanding operations that has been closed.
  */
+#include "btl/remote.h"
 #include "btl/tcp/connection.h"
 #include "btl/tcp/failure.h"
 #include "btl/tcp/gather.h"
@@ -67,17 +68,11 @@ static int tcp_register(struct btl *btl, int peer, void *base, size_t bytes, uin
 static int tcp_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes,
                       uint32_t access, struct btl_remote *remote, struct error *err)
 {
-    if (key->word[KEY_BYTES] < bytes || key->word[KEY_BYTES] > UINT64_MAX - key->word[KEY_OFFSET])
-        return error_set(err, -EPROTO, "rank %d offers %llu bytes; %zu are needed", peer,
-                         (unsigned long long)key->word[KEY_BYTES], bytes);
-    if (key->word[KEY_ACCESS] != access)
-        return error_set(err, -EPROTO, "rank %d offers memory with access %llu; %u is needed", peer,
-                         (unsigned long long)key->word[KEY_ACCESS], access);
-    remote->base = NULL;
-    remote->bytes = key->word[KEY_BYTES];
-    remote->mapping = btl;
-    remote->key = *key;
-    return 0;
+    int rc = btl_key_check_access(peer, key->word[KEY_ACCESS], access, err);
+
+    return rc != 0 ? rc
+                   : btl_key_attach(btl, peer, key, key->word[KEY_OFFSET], key->word[KEY_BYTES],
+                                    bytes, remote, err);
 }
 
 static void tcp_detach(struct btl *btl, struct btl_remote *remote)
