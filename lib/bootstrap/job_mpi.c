@@ -39,7 +39,7 @@
 static struct {
     MPI_Comm world; /* our copy of MPI_COMM_WORLD */
     bool copied;    /* world exists */
-    bool own;       /* this module has started MPI */
+    pid_t started;  /* the process in which this module has started MPI; 0: none */
     bool left;      /* close has been called since the last open */
     bool stuck;     /* a collective call has not been joined by all */
     int rank, size;
@@ -98,8 +98,10 @@ static void mpi_leave(void)
 {
     int finalized = 0;
 
+    if (getpid() != mpi.started) /* the child of a fork: MPI is its parent's */
+        return;
     MPI_Finalized(&finalized);
-    if (mpi.own && mpi.left && !mpi.stuck && !finalized)
+    if (mpi.left && !mpi.stuck && !finalized)
         MPI_Finalize();
 }
 
@@ -113,7 +115,7 @@ static int mpi_start(struct error *err)
         code = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
         if (code != MPI_SUCCESS)
             return mpi_failed("MPI_Init_thread", code, err);
-        mpi.own = true;
+        mpi.started = getpid();
         atexit(mpi_leave);
     }
     MPI_Query_thread(&level);
