@@ -43,10 +43,12 @@
  *      its connection, except for progress (BTL_TARGET_PROGRESS: also at the target). -EAGAIN: the
  *      queues are full or the connection is not up yet; nothing has been done, and the call can be
  *      repeated after progress. Any other value is the error of the connection.
- *   8. The writes of one connection are placed in the order of the calls. Within one write, every
- *      byte of the payload is visible to the target's processor before any change of the last 8
- *      bytes of the slot is. Within the slot nothing else is ordered. A write without a slot is
- *      visible as a whole before any change of the last 8 bytes of the slot of a later write.
+ *   8. The writes of one connection are placed in the order of the calls; where a network orders
+ *      nothing (mpi, ofi by steps) slots alone may overtake each other: a reader takes them in the
+ *      order of the ring. Within one write, every byte of the payload is visible to the target's
+ *      processor before any change of the last 8 bytes of the slot is. Within the slot nothing else
+ *      is ordered. A write without a slot is visible as a whole before any change of the last 8
+ *      bytes of the slot of a later write.
  *   9. get and atomic are not ordered with each other, nor with writes, except by flush and by
  *      their own completion.
  *  10. When flush returns 0, all writes and atomics that were accepted before the first of its

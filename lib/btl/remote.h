@@ -13,7 +13,7 @@
 
 #include <errno.h>
 
-/* `offered` bytes at `address`, as the key says; `bytes` are needed. 0, or -EPROTO. */
+/* The key names `offered` bytes at `address`; `bytes` are needed. 0, or -EPROTO. */
 static inline int btl_key_attach(struct btl *btl, int peer, const struct btl_key *key,
                                  uint64_t address, uint64_t offered, size_t bytes,
                                  struct btl_remote *remote, struct error *err)
