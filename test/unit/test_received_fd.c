@@ -435,7 +435,7 @@ static void without_numbers(bool waits)
 static void a_number_is_not_reused(void)
 {
     static const char much[10000];
-    int pair[2], fds[2] = {0, lingering()}, next[2], rc = 0;
+    int pair[2], fds[2] = {0, lingering()}, next[2], first, rc = 0;
     struct received r;
     char buffer[sizeof(much)];
 
@@ -444,7 +444,9 @@ static void a_number_is_not_reused(void)
     REQUIRE(pass_descriptors(pair[1], much, sizeof(much), fds, 2) == 0);
     close(fds[1]);
     REQUIRE(send(next[1], much, 5000, 0) == 5000);
-    received_fd_close(fcntl(0, F_DUPFD_CLOEXEC, 0)); /* a thread is there */
+    first = fcntl(0, F_DUPFD_CLOEXEC, 0);
+    received_fd_close(first); /* a thread is there */
+    REQUIRE(is_closed_soon(first)); /* and its number is free, or it would be one more than descriptors_leave counted */
     REQUIRE(descriptors_leave(1));
     QUICKLY(rc = received_receive(pair[0], buffer, sizeof(buffer), &r));
     REQUIRE(rc == -EPROTO);
