@@ -44,7 +44,7 @@ static struct msg_message *probe_find(struct rmsg *msg, const char *call, int fr
         if (l != NULL && l->state == LINK_ENDED)
             *rc = msg_link_failed(l, call);
         else if ((flags & R_NOWAIT) != 0)
-            *rc = msg_fail(R_PENDING, "%s: no message has come", call);
+            *rc = R_PENDING;
         else
             *rc = msg_progress_wait(msg, l, &w);
         if (*rc == -ETIMEDOUT)
