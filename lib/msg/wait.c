@@ -172,7 +172,7 @@ static int wait_one(struct rmsg *msg, rmsg_request_t *request, rmsg_status_t *st
             if (wait_look(msg) && msg_request_done(r))
                 break;
             rc = wait_lost(msg, r, call);
-            return rc != 0 ? rc : R_PENDING; /* without a text, which would take longer than all the rest */
+            return rc != 0 ? rc : R_PENDING; /* no text: it would take longer than the rest */
         }
         rc = msg_progress_wait(msg, wait_link(msg, r), &w);
         rc = MSG_LIKELY(rc == 0) ? wait_lost(msg, r, call) : wait_named(call, rc);

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 
 #define SCENARIOS_MOST 32
-#define LOOKS 24 /* for steps that do not occur every time: where messages cross by chance, on a busy machine seldom */
+#define LOOKS 24 /* for steps that do not occur every time, as where messages cross by chance */
 #define WORKERS 2
 
 static struct step_table *table; /* of this process, and of the ranks that it starts */

@@ -445,8 +445,8 @@ static void a_number_is_not_reused(void)
     close(fds[1]);
     REQUIRE(send(next[1], much, 5000, 0) == 5000);
     first = fcntl(0, F_DUPFD_CLOEXEC, 0);
-    received_fd_close(first); /* a thread is there */
-    REQUIRE(is_closed_soon(first)); /* and its number is free, or it would be one more than descriptors_leave counted */
+    received_fd_close(first);       /* a thread is there */
+    REQUIRE(is_closed_soon(first)); /* else its number is one more than descriptors_leave counts */
     REQUIRE(descriptors_leave(1));
     QUICKLY(rc = received_receive(pair[0], buffer, sizeof(buffer), &r));
     REQUIRE(rc == -EPROTO);
