@@ -697,12 +697,12 @@ lib_btl_ofi_la_SOURCES = \
 	lib/btl/ofi/ofi.h \
 	lib/btl/ofi/operation.c \
 	lib/btl/ofi/operation.h \
+	lib/btl/ofi/ordered.c \
+	lib/btl/ofi/ordered.h \
 	lib/btl/ofi/post.c \
 	lib/btl/ofi/post.h \
 	lib/btl/ofi/progress.c \
 	lib/btl/ofi/progress.h \
-	lib/btl/ofi/stream.c \
-	lib/btl/ofi/stream.h \
 	lib/btl/ofi/transfer.c \
 	lib/btl/ofi/transfer.h
 lib_btl_ofi_la_CFLAGS = $(AM_CFLAGS) $(FABRIC_CFLAGS)

@@ -7,7 +7,7 @@
 #include "btl/ofi/fabric.h"
 #include "btl/ofi/operation.h"
 #include "btl/ofi/progress.h"
-#include "btl/ofi/stream.h"
+#include "btl/ofi/ordered.h"
 
 #include "util/log.h"
 
@@ -171,21 +171,21 @@ static void test_operations_of_a_write(void **state)
     list_init(&btl.stuck_connections);
     list_init(&line.stuck);
     btl.rma.ep = &ep;
-    btl.rma.stream = true;
-    btl.rma.most = btl.rma.ordered = 1000;
+    btl.rma.ordered = true;
+    btl.rma.most = btl.rma.ordered_most = 1000;
     for (int joined = 0; joined < 2; joined++) {
         btl.rma.joined = joined ? 1000 : 0;
         writes = 0, accepts = WRITES_MOST;
         line.rest = (struct ofi_part){.local = memory, .bytes = 1000 - OFI_SLOT};
         line.rest_slot = slot;
-        assert_int_equal(stream_continue(&line), 0);
+        assert_int_equal(ordered_continue(&line), 0);
         assert_int_equal(writes, joined ? 1 : 2);
         assert_written(0, 1000 - OFI_SLOT, joined ? OFI_SLOT : 0);
         assert_int_equal(line.counts.work_requests, joined ? 3 : 2);
         line.rest = (struct ofi_part){.local = memory, .bytes = 1001 - OFI_SLOT};
         line.rest_slot = slot;
         writes = 0;
-        assert_int_equal(stream_continue(&line), 0);
+        assert_int_equal(ordered_continue(&line), 0);
         assert_int_equal(writes, 2);
         assert_written(0, 1001 - OFI_SLOT, 0);
         assert_written(1, OFI_SLOT, 0);
@@ -195,16 +195,16 @@ static void test_operations_of_a_write(void **state)
     line.rest = (struct ofi_part){.local = memory, .bytes = 2500};
     line.rest_slot = slot;
     writes = 0, accepts = 2;
-    assert_int_equal(stream_continue(&line), -EAGAIN);
+    assert_int_equal(ordered_continue(&line), -EAGAIN);
     accepts = WRITES_MOST;
-    assert_int_equal(stream_continue(&line), 0);
+    assert_int_equal(ordered_continue(&line), 0);
     assert_int_equal(writes, 3);
     assert_written(2, 500, OFI_SLOT);
     assert_int_equal(line.rest.bytes + line.rest_slot.bytes, 0);
     /* a slot alone */
     line.rest_slot = slot;
     writes = 0;
-    assert_int_equal(stream_continue(&line), 0);
+    assert_int_equal(ordered_continue(&line), 0);
     assert_int_equal(writes, 1);
     assert_written(0, OFI_SLOT, 0);
 }

@@ -7,7 +7,7 @@
 #include "btl/ofi/address.h"
 #include "btl/ofi/operation.h"
 #include "btl/ofi/post.h"
-#include "btl/ofi/stream.h"
+#include "btl/ofi/ordered.h"
 #include "btl/ofi/transfer.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ void deferred_continue(struct btl *btl)
     list_for_each (at, after, &btl->stuck_connections) {
         struct btl_connection *connection = container_of(at, struct btl_connection, stuck);
 
-        if (stream_continue(connection) != -EAGAIN)
+        if (ordered_continue(connection) != -EAGAIN)
             list_remove(&connection->stuck);
     }
     list_for_each (at, after, &btl->stuck)

@@ -17,7 +17,7 @@
 /* Posts the steps and writes that the provider did not accept before. */
 void deferred_continue(struct btl *btl);
 /*
- * A connection is closed: its operations become orphans; STREAM: a flush among them covers what is
+ * A connection is closed: its operations become orphans; ORDERED: a flush among them covers what is
  * not flushed.
  */
 void deferred_abandon(struct btl_connection *connection);

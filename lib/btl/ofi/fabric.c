@@ -235,13 +235,13 @@ static void fabric_learn(struct ofi_endpoint *e, const char *wanted)
     e->needs_desc = (i->domain_attr->mr_mode & FI_MR_LOCAL) != 0;
     e->contexts = (i->mode & (FI_CONTEXT | FI_CONTEXT2)) != 0;
     e->most = i->ep_attr->max_msg_size > 0 ? i->ep_attr->max_msg_size : SIZE_MAX;
-    e->ordered = waw ? i->ep_attr->max_order_waw_size : 0;
+    e->ordered_most = waw ? i->ep_attr->max_order_waw_size : 0;
     /* a context must exist as long as its operation, whose end is unknown without a completion */
-    e->stream = strcmp(wanted, "none") != 0 && e->ordered >= OFI_SLOT && raw &&
-                i->ep_attr->max_order_raw_size >= OFI_SLOT && !e->contexts;
+    e->ordered = strcmp(wanted, "none") != 0 && e->ordered_most >= OFI_SLOT && raw &&
+                 i->ep_attr->max_order_raw_size >= OFI_SLOT && !e->contexts;
     e->joined = 0;
-    if (e->stream && strcmp(wanted, "operations") != 0 && fabric_joins(i))
-        e->joined = e->most < e->ordered ? e->most : e->ordered;
+    if (e->ordered && strcmp(wanted, "operations") != 0 && fabric_joins(i))
+        e->joined = e->most < e->ordered_most ? e->most : e->ordered_most;
     e->inject = i->tx_attr->inject_size >= OFI_SLOT;
     e->keys = i->domain_attr->mr_key_size >= 8
                   ? UINT64_MAX
@@ -356,7 +356,7 @@ int fabric_open(const struct btl_host *host, struct ofi_endpoint *e, struct erro
     log_info("ofi: provider %s, device %s: writes %s, slots %s, progress %s", e->provider,
              e->info->domain_attr->name,
              e->joined > 0 ? "in order, with their slots"
-             : e->stream   ? "in order"
+             : e->ordered  ? "in order"
                            : "in steps",
              e->inject ? "injected" : "from memory",
              e->wait_fd >= 0 ? "by descriptor" : "by polling");

@@ -7,7 +7,7 @@
  *   memory.c      registration, in every mode that a provider may require
  *   operation.c   the pool of operations, and the failure of a connection
  *   post.c        posts the steps of an operation and handles their completions
- *   stream.c      writes to providers that keep them in order
+ *   ordered.c     writes to providers that keep them in order
  *   transfer.c    write, get, atomic, flush
  *   deferred.c    what outlives a connection: operations, and memory that they may still access
  *   progress.c    reads the completion queue, on threads of the user and on the service thread
@@ -19,14 +19,14 @@
  * files from operation.c to deferred.c run with it held, unless noted.
  *
  * There are two ways to write. The provider's attributes decide, never its name:
- *   STREAM  writes are placed in the order in which they are posted (FI_ORDER_RMA_WAW), and a read
+ *   ORDERED writes are placed in the order in which they are posted (FI_ORDER_RMA_WAW), and a read
  *           behind them returns what they have placed (FI_ORDER_RMA_RAW): payload and slot are
  *           posted without completions, and a flush is such a read.
  *   STEP    otherwise: the payload, with a completion after delivery (FI_DELIVERY_COMPLETE), then
  *           the slot, likewise.
- * A STREAM payload longer than what is ordered (max_order_waw_size) is written in steps.
+ * An ORDERED payload longer than what is ordered (max_order_waw_size) is written in steps.
  *
- * STREAM, joined: payload and slot are one operation with two ranges, where the bytes within an operation
+ * ORDERED, joined: payload and slot are one operation with two ranges, where the bytes within an operation
  * are placed in order (fabric_joins). Order between operations (FI_ORDER_RMA_WAW) does not include that.
  */
 #ifndef BTL_OFI_OFI_H
@@ -107,10 +107,10 @@ struct btl_connection {
     uint32_t placing; /* the number of them that a flush waits for */
     uint32_t alone;   /* the number of them that are writes without a slot: no slot passes them */
     struct ofi_part
-        rest; /* STREAM: payload of an accepted write that the provider has not accepted yet */
-    struct ofi_part rest_slot; /* STREAM: the same of its slot */
-    struct ofi_part last;      /* STREAM: the end of the last write, which a flush reads */
-    bool unflushed;            /* STREAM: something has been written behind the last flush */
+        rest; /* ORDERED: payload of an accepted write that the provider has not accepted yet */
+    struct ofi_part rest_slot; /* ORDERED: the same of its slot */
+    struct ofi_part last;      /* ORDERED: the end of the last write, which a flush reads */
+    bool unflushed;            /* ORDERED: something has been written behind the last flush */
     struct btl_counts counts;
 };
 
@@ -128,9 +128,9 @@ struct ofi_endpoint {
     struct hash peers; /* hash of an address → struct ofi_peer */
     struct hash ranks; /* rank → struct ofi_rank */
 
-    bool stream;     /* writes go as STREAM, see above */
-    size_t ordered;  /* bytes up to which a payload keeps its order */
-    size_t joined;   /* STREAM: most bytes of payload and slot as one operation; 0: they are two */
+    bool ordered;        /* writes go as ORDERED, see above */
+    size_t ordered_most; /* bytes up to which a payload keeps its order */
+    size_t joined;   /* ORDERED: most bytes of payload and slot as one operation; 0: they are two */
     bool inject;     /* the provider copies slots at once */
     bool needs_desc; /* FI_MR_LOCAL */
     bool contexts;   /* FI_CONTEXT: everything that is posted needs a context of its own */

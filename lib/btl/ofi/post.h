@@ -2,7 +2,7 @@
 /*
  * post.h: posting the steps of operations, and their completions. Lock held for all.
  *
- * What STREAM posts has no completion and no struct ofi_op: its context is a number that identifies
+ * What ORDERED posts has no completion and no struct ofi_op: its context is a number that identifies
  * the connection, so that an error is attributed to it; the number of a closed connection
  * identifies none. Everything else has a struct ofi_op.
  */

@@ -6,7 +6,7 @@
 
 #include "btl/ofi/operation.h"
 #include "btl/ofi/post.h"
-#include "btl/ofi/stream.h"
+#include "btl/ofi/ordered.h"
 
 #include "util/failpoint.h"
 
@@ -23,7 +23,7 @@ static int transfer_ready(struct btl_connection *connection)
         return -EAGAIN;
     if (connection->rest.bytes == 0 && connection->rest_slot.bytes == 0)
         return 0;
-    rc = stream_continue(connection);
+    rc = ordered_continue(connection);
     if (rc == 0)
         list_remove(&connection->stuck);
     return rc;
@@ -45,9 +45,9 @@ int transfer_write(struct btl_connection *connection, const struct btl_transfer 
         payload = NULL;
     if (payload == NULL && slot == NULL)
         return 0;
-    if (connection->endpoint->stream &&
-        (payload == NULL || payload->bytes <= connection->endpoint->ordered))
-        return stream_write(connection, payload, slot);
+    if (connection->endpoint->ordered &&
+        (payload == NULL || payload->bytes <= connection->endpoint->ordered_most))
+        return ordered_write(connection, payload, slot);
     op = operation_take(connection, OFI_WRITE, NULL);
     if (op == NULL) {
         connection->counts.refused++;

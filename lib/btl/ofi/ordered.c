@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stream.c: see stream.h.
+ * ordered.c: see ordered.h.
  */
-#include "btl/ofi/stream.h"
+#include "btl/ofi/ordered.h"
 
 #include "btl/ofi/post.h"
 
@@ -11,7 +11,7 @@
 #include <errno.h>
 
 /* What is left of the write is a payload and a slot that may be one operation. */
-static bool stream_may_join(const struct btl_connection *connection)
+static bool ordered_may_join(const struct btl_connection *connection)
 {
     size_t most = connection->endpoint->joined, slot = connection->rest_slot.bytes;
 
@@ -20,7 +20,7 @@ static bool stream_may_join(const struct btl_connection *connection)
 }
 
 /* The slot is the second range: its bytes are placed behind those of the payload. */
-static int stream_post_joined(struct btl_connection *connection)
+static int ordered_post_joined(struct btl_connection *connection)
 {
     struct ofi_part *payload = &connection->rest, *slot = &connection->rest_slot;
     struct iovec near[] = {{payload->local, payload->bytes}, {slot->local, slot->bytes}};
@@ -44,14 +44,14 @@ static int stream_post_joined(struct btl_connection *connection)
     return 0;
 }
 
-int stream_continue(struct btl_connection *connection)
+int ordered_continue(struct btl_connection *connection)
 {
     struct ofi_endpoint *e = connection->endpoint;
     int rc;
 
     while (connection->rest.bytes > 0) {
-        if (stream_may_join(connection))
-            return stream_post_joined(connection);
+        if (ordered_may_join(connection))
+            return ordered_post_joined(connection);
         size_t bytes = connection->rest.bytes < e->most ? connection->rest.bytes : e->most;
         bool more = bytes < connection->rest.bytes || connection->rest_slot.bytes > 0;
 
@@ -79,8 +79,8 @@ int stream_continue(struct btl_connection *connection)
     return 0;
 }
 
-int stream_write(struct btl_connection *connection, const struct btl_transfer *payload,
-                 const struct btl_transfer *slot)
+int ordered_write(struct btl_connection *connection, const struct btl_transfer *payload,
+                  const struct btl_transfer *slot)
 {
     const struct btl_transfer *end = slot != NULL ? slot : payload;
     struct ofi_part last = post_part_of(end);
@@ -90,7 +90,7 @@ int stream_write(struct btl_connection *connection, const struct btl_transfer *p
     connection->rest = post_part_of(payload);
     connection->rest_slot = post_part_of(slot);
     bytes = connection->rest.bytes;
-    rc = stream_continue(connection);
+    rc = ordered_continue(connection);
     if (rc == -EAGAIN && connection->rest.bytes == bytes &&
         (bytes > 0 || connection->rest_slot.bytes > 0)) {
         connection->rest.bytes = connection->rest_slot.bytes = 0;
