@@ -110,6 +110,7 @@ lib_libbtl_la_SOURCES = \
 noinst_LTLIBRARIES += lib/libslab.la
 lib_libslab_la_SOURCES = \
 	lib/btl/remote.h \
+	lib/btl/share.h \
 	lib/btl/slab.c \
 	lib/btl/slab.h
 

@@ -71,7 +71,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BTL_OPS_VERSION 5
+#define BTL_OPS_VERSION 6
 #define BTL_NAME_MAX 8
 
 /* ---- capabilities ---- */
@@ -412,10 +412,12 @@ struct btl_ops {
     /* Its connections are closed, or will be: the last of them releases it. */
     void (*stream_close)(struct btl_stream *stream);
     /*
-     * Puts a connection that has just been opened into a stream. From then on rule 2 holds for all connections of the stream
-     * together: one thread at a time; another thread may drive one of them, at a higher price.
+     * Puts a connection that has just been opened into a stream, and stores its address, where that is another one then. From then
+     * on rule 2 holds for all connections of the stream together: one thread at a time; another thread may drive one of them, at a
+     * higher price.
      */
-    void (*connection_join)(struct btl_connection *connection, struct btl_stream *stream);
+    void (*connection_join)(struct btl_connection *connection, struct btl_stream *stream,
+                            struct btl_address *address);
 
     /* -- transfers: rules 7 to 13 -- */
 

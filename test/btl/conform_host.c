@@ -236,7 +236,7 @@ int line_open(const struct backend *b, int peer, enum btl_role role, uint32_t de
 
     if (rc == 0 && b->ops->stream_open != NULL && in_streams != NULL &&
         strcmp(in_streams, "1") == 0)
-        b->ops->connection_join(*connection, stream_here(b));
+        b->ops->connection_join(*connection, stream_here(b), address);
     return rc;
 }
 

@@ -50,7 +50,7 @@ static void pair_open(struct pair *p, struct btl_stream *stream)
     REQUIRE(ops->connection_open(backend.btl, 0, BTL_ACCEPTS, 0, &p->accepts, &to, &err) == 0, "%s",
             err.text);
     if (stream != NULL)
-        ops->connection_join(p->dials, stream);
+        ops->connection_join(p->dials, stream, &from);
     REQUIRE(ops->connection_connect(p->dials, &to, &err) == 0, "%s", err.text);
     REQUIRE(ops->connection_connect(p->accepts, &from, &err) == 0, "%s", err.text);
     pair_await(p->dials);

@@ -6,6 +6,7 @@
  */
 #include "btl/tcp/stream.h"
 
+#include "btl/share.h"
 #include "util/failpoint.h"
 #include "util/fork_fds.h"
 #include "util/limit.h"
@@ -15,11 +16,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-
-static const char *const tcp_stream_names[] = {
-    [BTL_SHARE_DYNAMIC] = "dynamic",     [BTL_SHARE_EVERYWHERE] = "everywhere",
-    [BTL_SHARE_2XDYNAMIC] = "2xdynamic", [BTL_SHARE_SHARED_DYNAMIC] = "shared dynamic",
-    [BTL_SHARE_STATIC] = "static",       [BTL_SHARE_THREADS] = "threads"};
 
 /* ---- opening and closing ---- */
 
@@ -82,7 +78,7 @@ int tcp_stream_open(struct btl *btl, enum btl_share wanted, struct btl_stream **
     }
     *got = BTL_SHARE_EVERYWHERE;
     error_note(why, "everywhere%s%s; a socket for each pipe, a set of sockets and no lock",
-               wanted != *got ? " for " : "", wanted != *got ? tcp_stream_names[wanted] : "");
+               wanted != *got ? " for " : "", wanted != *got ? btl_share_name(wanted) : "");
     *out = s;
     return 0;
 }
@@ -113,10 +109,12 @@ void tcp_stream_close(struct btl_stream *s)
         stream_put(s);
 }
 
-void tcp_connection_join(struct btl_connection *c, struct btl_stream *s)
+void tcp_connection_join(struct btl_connection *c, struct btl_stream *s,
+                         struct btl_address *address)
 {
     struct btl *btl = c->btl;
 
+    (void)address; /* the listener of the process accepts for streams, too */
     if (btl->forked)
         return;
     /* no thread is inside the connection: it has no socket, and others find it with this lock only */

@@ -24,7 +24,8 @@
 int tcp_stream_open(struct btl *btl, enum btl_share wanted, struct btl_stream **out,
                     enum btl_share *got, struct error *why);
 void tcp_stream_close(struct btl_stream *s);
-void tcp_connection_join(struct btl_connection *c, struct btl_stream *s);
+void tcp_connection_join(struct btl_connection *c, struct btl_stream *s,
+                         struct btl_address *address);
 /* Outside, btl.lock not held: a connection of it has been closed. */
 void stream_put(struct btl_stream *s);
 

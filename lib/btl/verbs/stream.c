@@ -13,6 +13,7 @@
  */
 #include "btl/verbs/stream.h"
 
+#include "btl/share.h"
 #include "btl/verbs/state.h"
 
 #include "util/log.h"
@@ -24,11 +25,6 @@
 
 #define STREAM_ENTRIES 1024u /* of a completion queue at first */
 #define GENERATIONS ((UINT64_C(1) << (64 - WR_NUMBER_BITS)) / STREAM_LINES)
-
-static const char *const stream_names[] = {
-    [BTL_SHARE_DYNAMIC] = "dynamic",     [BTL_SHARE_EVERYWHERE] = "everywhere",
-    [BTL_SHARE_2XDYNAMIC] = "2xdynamic", [BTL_SHARE_SHARED_DYNAMIC] = "shared dynamic",
-    [BTL_SHARE_STATIC] = "static",       [BTL_SHARE_THREADS] = "threads"};
 
 /* ---- domains ---- */
 
@@ -183,8 +179,8 @@ int verbs_stream_open(struct btl *btl, enum btl_share wanted, struct btl_stream 
         s->got = stream_next(s->got);
     s->entries = STREAM_ENTRIES < btl->limits.cq_most ? STREAM_ENTRIES : btl->limits.cq_most;
     s->cq = stream_create_queue(s, s->entries);
-    error_note(why, "%s%s%s%s%s%s", stream_names[s->got], s->got != wanted ? " for " : "",
-               s->got != wanted ? stream_names[wanted] : "", s->got != wanted ? ", since " : "",
+    error_note(why, "%s%s%s%s%s%s", btl_share_name(s->got), s->got != wanted ? " for " : "",
+               s->got != wanted ? btl_share_name(wanted) : "", s->got != wanted ? ", since " : "",
                s->got != wanted ? reason.text : "",
                s->cq == NULL ? "; a completion queue for each pipe, since there is none for all"
                              : "; one completion queue for all pipes");
@@ -246,11 +242,13 @@ static uint32_t stream_free_index(const struct btl_stream *s)
     return i;
 }
 
-void verbs_connection_join(struct btl_connection *connection, struct btl_stream *s)
+void verbs_connection_join(struct btl_connection *connection, struct btl_stream *s,
+                           struct btl_address *address)
 {
     struct ibv_cq *own = NULL;
     int rc = -ENOSPC;
 
+    (void)address; /* a number of the connection, which stays */
     biased_enter_other(&s->lock, BIASED_NEVER);
     connection->stream = s;
     connection->index = s->cq != NULL ? stream_free_index(s) : STREAM_LINES;

@@ -41,7 +41,8 @@ struct btl_stream {
 int verbs_stream_open(struct btl *btl, enum btl_share wanted, struct btl_stream **out,
                       enum btl_share *got, struct error *why);
 void verbs_stream_close(struct btl_stream *stream);
-void verbs_connection_join(struct btl_connection *connection, struct btl_stream *stream);
+void verbs_connection_join(struct btl_connection *connection, struct btl_stream *stream,
+                           struct btl_address *address);
 /* verbs_state_drop, while no other thread is inside the stream of the connection, if it has one. btl.lock held. */
 void verbs_connect_drop(struct btl_connection *connection);
 /* The connection gets a new queue pair: completions of the last one do not count. Inside. */

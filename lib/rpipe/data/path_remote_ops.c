@@ -89,7 +89,7 @@ static int remote_open(struct rch *ch, struct error *err)
                                       ch->cfg.max_cqe, &ch->remote->connection,
                                       &ch->remote->address, err);
     if (rc == 0)
-        stream_join(ch, ch->remote->connection);
+        stream_join(ch, ch->remote->connection, &ch->remote->address);
     return rc;
 }
 

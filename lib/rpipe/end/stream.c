@@ -141,7 +141,7 @@ static struct stream_part *stream_part_of(struct rstream *s, struct rch *ch)
     return NULL;
 }
 
-void stream_join(struct rch *ch, struct btl_connection *connection)
+void stream_join(struct rch *ch, struct btl_connection *connection, struct btl_address *address)
 {
     struct stream_part *part;
 
@@ -151,7 +151,7 @@ void stream_join(struct rch *ch, struct btl_connection *connection)
     if (!list_empty(&ch->in_stream)) { /* else it was closed before the other end was here */
         part = stream_part_of(ch->stream, ch);
         if (part != NULL && part->stream != NULL)
-            ch->ops->connection_join(connection, part->stream);
+            ch->ops->connection_join(connection, part->stream, address);
         if (part != NULL)
             stream_explain(ch, part->why);
     }

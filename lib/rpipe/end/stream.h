@@ -23,8 +23,11 @@ int stream_end(rstream_t stream);
 int stream_add(rstream_t stream, struct rch *ch, struct error *err);
 /* The end is closed. Without effect if it is in no stream. */
 void stream_remove(struct rch *ch);
-/* Puts the connection of the end into its stream, if it is in one, and sets ch->stream_got. Any thread. */
-void stream_join(struct rch *ch, struct btl_connection *connection);
+/*
+ * Puts the connection of the end into its stream, if it is in one, stores its address, where that is another one then, and sets
+ * ch->stream_got. Any thread.
+ */
+void stream_join(struct rch *ch, struct btl_connection *connection, struct btl_address *address);
 /* The same for an end on mapped memory. */
 void stream_mapped(struct rch *ch);
 /* rexit, when all ends are closed: closes the streams that are open. */
