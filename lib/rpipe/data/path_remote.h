@@ -25,6 +25,8 @@
 #include "rpipe/end/path.h"
 #include "rpipe/region/registration.h"
 
+#include "util/cpu.h"
+
 struct fetch;
 struct region_transfer;
 struct window_transfer;
@@ -87,8 +89,9 @@ struct remote_releases {
     bool watched; /* the service thread sends them if no call does */
 };
 
+/* An end of a thread changes it with each message: it has its lines alone, as the end itself. */
 struct remote_path {
-    struct btl_connection *connection;
+    _Alignas(CACHE_LINE) struct btl_connection *connection;
     struct btl_address address;                    /* own, for the handshake */
     struct btl_memory ring, credit, heap, reverse; /* mirrors */
     _Atomic int64_t

@@ -80,9 +80,10 @@ static int remote_open(struct rch *ch, struct error *err)
     bool writer = config_side(&ch->cfg) == SIDE_WRITER;
     int rc;
 
-    ch->remote = calloc(1, sizeof(*ch->remote));
+    ch->remote = aligned_alloc(_Alignof(struct remote_path), sizeof(*ch->remote));
     if (ch->remote == NULL)
         return error_set(err, -ENOMEM, "no memory for another connection");
+    memset(ch->remote, 0, sizeof(*ch->remote));
     rc = writer ? remote_open_writer(ch, err) : remote_open_reader(ch, err);
     if (rc == 0)
         rc = ch->ops->connection_open(ch->btl, ch->peer, writer ? BTL_CONNECTS : BTL_ACCEPTS,

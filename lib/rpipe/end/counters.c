@@ -98,6 +98,8 @@ static const struct counter_row counter_table[] = {
 #define COUNTERS ((int)(sizeof(counter_table) / sizeof(*counter_table)))
 static_assert(sizeof(counter_table) / sizeof(*counter_table) <= PUBLISHED_COUNTERS,
               "the published header has an entry for each");
+static_assert(sizeof(struct rch) % CACHE_LINE == 0,
+              "rows of the published file, one for each end, share no line");
 static_assert((int)PUBLISHED_WRITER == (int)SIDE_WRITER &&
                   (int)PUBLISHED_READER == (int)SIDE_READER,
               "roles have the same values");

@@ -232,8 +232,12 @@ static_assert(_Alignof(struct rch) == CACHE_LINE && sizeof(struct rch) % CACHE_L
 static_assert(offsetof(struct rch, w) % CACHE_LINE == 0 &&
                   offsetof(struct rch, wakes) % CACHE_LINE == 0,
               "parts begin a line");
-static_assert(offsetof(struct rch, sleeps) / CACHE_LINE > offsetof(struct rch, pool) / CACHE_LINE,
-              "what waiting threads count is not in the line of every call");
+static_assert(offsetof(struct rch, bytes) / CACHE_LINE > offsetof(struct rch, pool) / CACHE_LINE &&
+                  offsetof(struct rch, bytes) < offsetof(struct rch, wakes) &&
+                  offsetof(struct rch, wakes) < offsetof(struct rch, sleeps) &&
+                  offsetof(struct rch, sleeps) < offsetof(struct rch, counts) &&
+                  offsetof(struct rch, counts) < offsetof(struct rch, published_end),
+              "what waiting threads count is in no line of a call that does not wait");
 
 /*
  * The heap of a writer, or NULL while it may not be used. `state` was loaded with acquire: the service thread makes the heap
