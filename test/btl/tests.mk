@@ -69,6 +69,9 @@ if HAVE_VERBS
 check_PROGRAMS += test/btl/verbs_counts test/btl/verbs_errors test/mpi/mp_connection_error
 endif
 
+# Both ends of a connection, with a stream at one of them.
+stream_pair = test/btl/conform.h test/btl/conform_host.c test/btl/stream_pair.c test/btl/stream_pair.h
+
 # Needs no device: programs with one of their own (test/btl/fake_verbs.h).
 fake_verbs = test/btl/fake_verbs.c test/btl/fake_verbs.h test/btl/fake_verbs_cm.c
 fake_flags = $(AM_CFLAGS) $(IBVERBS_CFLAGS) $(RDMACM_CFLAGS)
@@ -95,7 +98,7 @@ test_btl_fake_errors_SOURCES = $(test_btl_verbs_errors_SOURCES) $(fake_verbs)
 test_btl_fake_errors_CFLAGS = $(fake_flags)
 test_btl_fake_errors_LDADD = lib/libutil.la $(IBVERBS_LIBS)
 test_btl_fake_errors_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
-test_btl_verbs_streams_SOURCES = test/btl/conform.h test/btl/conform_host.c test/btl/verbs_streams.c $(fake_verbs)
+test_btl_verbs_streams_SOURCES = $(stream_pair) test/btl/verbs_streams.c $(fake_verbs)
 test_btl_verbs_streams_CFLAGS = $(fake_flags)
 test_btl_verbs_streams_LDADD = lib/libutil.la $(IBVERBS_LIBS)
 test_btl_verbs_streams_LDFLAGS = $(AM_LDFLAGS) -export-dynamic

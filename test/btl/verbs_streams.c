@@ -3,7 +3,7 @@
  * verbs_streams.c: what the verbs backend requests from its device for a stream of each category, counted; what it gets where the device has less; and
  * how often it polls. With a device of its own, which ends the program if two threads are in one thread domain (fake_verbs.h).
  */
-#include "conform.h"
+#include "stream_pair.h"
 
 #include "test/btl/fake_verbs.h"
 
@@ -13,113 +13,6 @@
 #include <unistd.h>
 
 #define PIPES 4
-#define BYTES 4096u
-
-static struct backend backend;
-
-/* A connection with a stream at its one end, and memory for it. */
-struct pair {
-    struct btl_connection *dials, *accepts;
-    struct btl_memory near, far;
-    struct btl_remote remote;
-};
-
-/* ---- pairs ---- */
-
-static void pair_await(struct btl_connection *connection)
-{
-    int64_t deadline = patience();
-    struct error err = {""};
-    int rc;
-
-    while ((rc = backend.ops->connection_state(connection, &err)) == -EAGAIN) {
-        REQUIRE(!deadline_passed(deadline), "%s", err.text);
-        usleep(100);
-    }
-    REQUIRE(rc == 0, "%s", err.text);
-}
-
-static void pair_open(struct pair *p, struct btl_stream *stream)
-{
-    const struct btl_ops *ops = backend.ops;
-    struct btl_address from, to;
-    struct error err = {""};
-
-    REQUIRE(ops->connection_open(backend.btl, 0, BTL_CONNECTS, 0, &p->dials, &from, &err) == 0,
-            "%s", err.text);
-    REQUIRE(ops->connection_open(backend.btl, 0, BTL_ACCEPTS, 0, &p->accepts, &to, &err) == 0, "%s",
-            err.text);
-    if (stream != NULL)
-        ops->connection_join(p->dials, stream, &from);
-    REQUIRE(ops->connection_connect(p->dials, &to, &err) == 0, "%s", err.text);
-    REQUIRE(ops->connection_connect(p->accepts, &from, &err) == 0, "%s", err.text);
-    pair_await(p->dials);
-    pair_await(p->accepts);
-    REQUIRE(ops->alloc(backend.btl, 0, BYTES, BTL_LOCAL, false, &p->near, &err) == 0, "%s",
-            err.text);
-    REQUIRE(ops->alloc(backend.btl, 0, BYTES, BTL_PEER_WRITES, false, &p->far, &err) == 0, "%s",
-            err.text);
-    REQUIRE(ops->attach(backend.btl, 0, &p->far.key, BYTES, BTL_PEER_WRITES, &p->remote, &err) == 0,
-            "%s", err.text);
-}
-
-static void pair_close(struct pair *p)
-{
-    backend.ops->connection_close(p->dials);
-    backend.ops->connection_close(p->accepts);
-    backend.ops->detach(backend.btl, &p->remote);
-    backend.ops->free(backend.btl, &p->near);
-    backend.ops->free(backend.btl, &p->far);
-}
-
-static void pair_write(struct pair *p, uint64_t bytes)
-{
-    struct btl_transfer t = {&p->remote, 0, &p->near, 0, bytes};
-    int64_t deadline = patience();
-    int rc;
-
-    while ((rc = backend.ops->write(p->dials, &t, NULL)) == -EAGAIN) {
-        REQUIRE(!deadline_passed(deadline), "write");
-        REQUIRE(backend.ops->progress(p->dials) == 0, "progress");
-    }
-    REQUIRE(rc == 0, "write: %d", rc);
-}
-
-/* There and back, byte for byte. */
-static void pair_works(struct pair *p, uint64_t key)
-{
-    struct btl_transfer t = {&p->remote, 0, &p->near, 0, BYTES};
-    struct btl_done done = {0};
-    int64_t deadline = patience();
-    int rc;
-
-    pattern_fill(p->near.base, BYTES, key);
-    pair_write(p, BYTES);
-    while ((rc = backend.ops->flush(p->dials)) == -EAGAIN)
-        REQUIRE(!deadline_passed(deadline), "flush");
-    REQUIRE(rc == 0 && pattern_same(p->far.base, BYTES, key), "flush: %d", rc);
-    pattern_fill(p->far.base, BYTES, ~key);
-    REQUIRE(backend.ops->get(p->dials, &t, &done) == 0, "get");
-    while (atomic_load_explicit(&done.pending, memory_order_acquire) != 0) {
-        REQUIRE(!deadline_passed(deadline), "get");
-        REQUIRE(backend.ops->progress(p->dials) == 0, "progress");
-    }
-    REQUIRE(atomic_load(&done.error) == 0 && pattern_same(p->near.base, BYTES, ~key), "get");
-}
-
-static struct btl_stream *stream_begin(enum btl_share wanted, enum btl_share expected,
-                                       const char *words)
-{
-    struct btl_stream *stream;
-    struct error why = {""};
-    enum btl_share got;
-
-    REQUIRE(backend.ops->stream_open(backend.btl, wanted, &stream, &got, &why) == 0, "%s",
-            why.text);
-    REQUIRE(got == expected && strstr(why.text, words) != NULL, "%d instead of %d: %s", (int)got,
-            (int)expected, why.text);
-    return stream;
-}
 
 /* ---- the categories ---- */
 
@@ -366,39 +259,22 @@ static void test_stale_completions(void)
     backend.ops->stream_close(stream);
 }
 
-struct worker {
-    struct pair *p;
-    _Atomic bool stop;
-    uint64_t rounds;
-};
-
-static void *work(void *of)
-{
-    struct worker *w = of;
-
-    for (; !atomic_load(&w->stop); w->rounds++)
-        pair_works(w->p, w->rounds);
-    return NULL;
-}
-
 /* Another thread opens and closes pipes of a stream while the stream's thread transfers: the device finds two threads in one domain. */
 static void test_other_threads(void)
 {
     struct btl_stream *stream = stream_begin(BTL_SHARE_DYNAMIC, BTL_SHARE_DYNAMIC, "dynamic");
     struct pair first, other;
-    struct worker w = {.p = &first};
-    pthread_t thread;
+    struct pair_worker w = {.p = &first};
 
     fake_limits.yields = 3;
     pair_open(&first, stream);
-    REQUIRE(pthread_create(&thread, NULL, work, &w) == 0, "pthread_create");
+    pair_worker_begin(&w);
     for (int i = 0; i < 100; i++) {
         pair_open(&other, stream);
         pair_works(&other, 6000 + (uint64_t)i);
         pair_close(&other);
     }
-    atomic_store(&w.stop, true);
-    (void)pthread_join(thread, NULL);
+    pair_worker_end(&w);
     pair_close(&first);
     backend.ops->stream_close(stream);
     fake_limits.yields = 0;
