@@ -704,6 +704,8 @@ lib_btl_ofi_la_SOURCES = \
 	lib/btl/ofi/post.h \
 	lib/btl/ofi/progress.c \
 	lib/btl/ofi/progress.h \
+	lib/btl/ofi/stream.c \
+	lib/btl/ofi/stream.h \
 	lib/btl/ofi/transfer.c \
 	lib/btl/ofi/transfer.h
 lib_btl_ofi_la_CFLAGS = $(AM_CFLAGS) $(FABRIC_CFLAGS)

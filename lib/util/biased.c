@@ -69,6 +69,14 @@ void biased_claim(struct biased *b)
         atomic_store_explicit(&b->owner, biased_self(), memory_order_relaxed);
 }
 
+void biased_disown(struct biased *b)
+{
+    /* relaxed: the next owner finds it, or is one, with the mutex held */
+    atomic_store_explicit(&b->owner, 0, memory_order_relaxed);
+    b->candidate = 0;
+    b->claims = 0;
+}
+
 bool biased_try_other(struct biased *b)
 {
     if (pthread_mutex_trylock(&b->mutex) != 0)

@@ -9,7 +9,8 @@
  * Invariants
  * 1. At most one thread is inside.
  * 2. The first thread that enters and claims it becomes the owner, and stays it: with two owners, one after the other, the store of
- *    `inside` with which the old one leaves would hide that of the new one (mutant M_CHANGES).
+ *    `inside` with which the old one leaves would hide that of the new one (mutant M_CHANGES). biased_disown is for what is used again by
+ *    another thread, when the old one has nothing of it any more.
  * 3. A thread becomes the owner when it enters and claims it, or by biased_claim inside, after BIASED_CLAIMS calls with none of another thread
  *    between: for what a thread that only prepares the work of another one does a few times, too.
  */
@@ -47,6 +48,11 @@ bool biased_try_other(struct biased *b) NOINLINE;
 /* Inside, but not as the owner. */
 void biased_claim(struct biased *b) NOINLINE;
 void biased_leave_other(struct biased *b) NOINLINE;
+/*
+ * From here on it has no owner, as after biased_init. Inside by biased_enter_other; no thread that was the owner is on its way in: what orders
+ * this call with the last one of the owner orders the two owners (invariant 2).
+ */
+void biased_disown(struct biased *b);
 
 static inline uintptr_t biased_self(void) { return (uintptr_t)pthread_self(); }
 

@@ -54,6 +54,8 @@ sim_tests = \
 	test/unit/test_region_threads-1+tcp.sim \
 	test/unit/test_stream-1.sim \
 	test/unit/test_stream-1+tcp.sim \
+	test/unit/test_stream-1-0+ofi.sim \
+	test/unit/test_stream-1-3+ofi.sim \
 	test/unit/test_window-1.sim \
 	test/unit/test_window-2.sim \
 	test/unit/test_window-1+tcp.sim
@@ -71,6 +73,16 @@ endif
 
 # Both ends of a connection, with a stream at one of them.
 stream_pair = test/btl/conform.h test/btl/conform_host.c test/btl/stream_pair.c test/btl/stream_pair.h
+
+# What streams request of libfabric, counted; over a provider of sockets, which may have less than it has.
+if HAVE_FABRIC
+check_PROGRAMS += test/btl/ofi_streams
+network_tests += test/btl/ofi_streams
+endif
+test_btl_ofi_streams_SOURCES = $(stream_pair) test/btl/ofi_streams.c
+test_btl_ofi_streams_CFLAGS = $(AM_CFLAGS) $(FABRIC_CFLAGS)
+test_btl_ofi_streams_LDADD = lib/libutil.la $(FABRIC_LIBS)
+test_btl_ofi_streams_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 
 # Needs no device: programs with one of their own (test/btl/fake_verbs.h).
 fake_verbs = test/btl/fake_verbs.c test/btl/fake_verbs.h test/btl/fake_verbs_cm.c

@@ -267,6 +267,7 @@ mpi_tests = \
 	test/mpi/mp_soak-8.mpi \
 	test/mpi/mp_streams-2.mpi \
 	test/mpi/mp_streams-2+ofi.mpi \
+	test/mpi/mp_streams-2+ofi_steps.mpi \
 	test/mpi/mp_streams-2+tcp.mpi \
 	test/mpi/mp_streams-3+tcp.mpi \
 	test/mpi/mp_threads-2.mpi \

@@ -44,7 +44,7 @@ static void line_begin(struct btl *btl, struct btl_connection *line, struct ofi_
     line->endpoint = &btl->rma;
     list_init(&line->ops);
     list_init(&line->stuck);
-    list_append(&btl->connections, &line->link);
+    list_append(&btl->rma.connections, &line->link);
     op->connection = line;
     op->done = done;
     list_append(&line->ops, &op->link);
@@ -67,13 +67,11 @@ static void test_lines_fail_with_their_queue(void **state)
     log_set_level(LOG_ERROR);
     btl.rma.cq = &cq;
     snprintf(btl.rma.provider, sizeof(btl.rma.provider), "fake");
-    list_init(&btl.connections);
-    list_init(&btl.stuck);
-    list_init(&btl.stuck_connections);
+    ofi_endpoint_init(&btl.rma, &btl, NULL);
     for (i = 0; i < 2; i++)
         line_begin(&btl, &line[i], &op[i], &done[i]);
-    progress_drive(&btl);
-    progress_drive(&btl);
+    progress_drive(&btl.rma);
+    progress_drive(&btl.rma);
     assert_int_equal(failures, 2);
     for (i = 0; i < 2; i++) {
         assert_int_equal(btl_ofi_ops.connection_state(&line[i], &err), -EIO);
@@ -168,7 +166,7 @@ static void test_operations_of_a_write(void **state)
     struct ofi_part slot = {.local = memory, .bytes = OFI_SLOT};
 
     (void)state;
-    list_init(&btl.stuck_connections);
+    ofi_endpoint_init(&btl.rma, &btl, NULL);
     list_init(&line.stuck);
     btl.rma.ep = &ep;
     btl.rma.ordered = true;
@@ -257,15 +255,12 @@ static void test_addresses_of_ranks_that_are_gone_are_removed(void **state)
     removed = 0;
     btl.rma.av = &av;
     pthread_mutex_init(&btl.lock, NULL);
-    list_init(&btl.connections);
-    list_init(&btl.stuck);
-    list_init(&btl.stuck_connections);
-    list_init(&btl.orphans);
+    ofi_endpoint_init(&btl.rma, &btl, NULL);
     for (int rank = 0; rank < RANKS; rank++) {
-        struct btl_connection *line = malloc(sizeof(*line));
+        struct btl_connection *line = aligned_alloc(_Alignof(struct btl_connection), sizeof(*line));
 
         assert_non_null(line);
-        list_init(&btl.spare);
+        list_init(&btl.rma.spare);
         line_begin(&btl, line, &op, &done);
         list_init(&op.stuck);
         op.endpoint = &btl.rma;
@@ -275,7 +270,7 @@ static void test_addresses_of_ranks_that_are_gone_are_removed(void **state)
         btl_ofi_ops.connection_close(line);
         address_rank_gone(&btl.rma, rank);
         assert_int_equal(removed, rank);
-        operation_put(&btl, &op);
+        operation_put(&op);
         assert_int_equal(removed, rank + 1);
     }
     assert_int_equal(btl.rma.peers.used, 0);

@@ -12,8 +12,8 @@
 #include <string.h>
 
 /*
- * Entries by the rank that has sent the address. A rank has one endpoint, whose entry stays for the next connection: a provider
- * may end its own connection with the entry. A rank that sends others gets IDLE of them.
+ * Entries by the rank that has sent the address. A rank has one endpoint without streams, whose entry stays for the next connection: a provider
+ * may end its own connection with the entry. Of a rank that sends others, IDLE without a use stay.
  */
 #define IDLE 4
 

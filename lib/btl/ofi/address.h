@@ -34,7 +34,7 @@ void address_init(struct ofi_endpoint *e);
 void address_free_all(struct ofi_endpoint *e);
 
 /*
- * With the lock held: a use of the peer's entry of the address vector. 0, or -errno and an error
+ * Inside the endpoint: a use of the peer's entry of the address vector. 0, or -errno and an error
  * message.
  */
 int address_get(struct ofi_endpoint *e, int rank, const struct btl_address *address,

@@ -13,6 +13,7 @@
 #include "btl/ofi/operation.h"
 #include "btl/ofi/post.h"
 #include "btl/ofi/progress.h"
+#include "btl/ofi/stream.h"
 
 #include "util/cpu.h"
 #include "util/failpoint.h"
@@ -81,11 +82,9 @@ static int ofi_open(const struct btl_host *host, struct btl **out, struct error 
     log_set_level((enum log_level)host->log_level);
     log_set_rank(host->rank);
     pthread_mutex_init(&btl->lock, NULL);
-    list_init(&btl->connections);
-    list_init(&btl->stuck);
-    list_init(&btl->stuck_connections);
-    list_init(&btl->spare);
-    list_init(&btl->orphans);
+    ofi_endpoint_init(&btl->rma, btl, NULL);
+    list_init(&btl->streams);
+    list_init(&btl->ranges);
     list_init(&btl->deferred);
     rc = fabric_open(host, &btl->rma, err);
     if (rc != 0)
@@ -94,7 +93,7 @@ static int ofi_open(const struct btl_host *host, struct btl **out, struct error 
     btl->rma.atomics = post_atomics(&btl->rma);
     rc = slab_pool_create(&memory_source, btl, &btl->slabs);
     if (rc == 0)
-        rc = progress_start(btl);
+        rc = progress_start(&btl->rma);
     if (rc != 0) {
         error_note(err, "no memory, or the service thread cannot watch the endpoint: %s",
                    strerror(-rc));
@@ -112,17 +111,29 @@ no_endpoint:
     return rc;
 }
 
+static void ofi_close_connections(struct ofi_endpoint *e)
+{
+    progress_stop(e);
+    atomic_store_explicit(&e->asleep, false, memory_order_relaxed); /* so it is not watched again */
+    while (!list_empty(&e->connections))
+        ofi_connection_close(container_of(e->connections.next, struct btl_connection, link));
+}
+
 static void ofi_close(struct btl *btl)
 {
+    struct link *at, *after;
+
     if (btl->forked)
         return; /* peers would take it for the parent's close */
-    progress_stop(btl);
-    while (!list_empty(&btl->connections))
-        ofi_connection_close(container_of(btl->connections.next, struct btl_connection, link));
+    ofi_close_connections(&btl->rma);
+    list_for_each (at, after, &btl->streams)
+        ofi_close_connections(&container_of(at, struct btl_stream, link)->endpoint);
     deferred_release_all(btl);
+    streams_close_endpoints(btl);
     fabric_close(&btl->rma);
-    operation_release_all(btl);
+    operation_release_all(&btl->rma);
     slab_pool_destroy(btl->slabs);
+    streams_free(btl);
     fabric_close_domain(&btl->rma);
     pthread_mutex_destroy(&btl->lock);
     free(btl);
@@ -142,20 +153,35 @@ static int ofi_reach(struct btl *btl, int peer, struct error *err)
     return ofi_check_fork(btl, err);
 }
 
+/* Inside. */
+static void ofi_endpoint_peer_gone(struct ofi_endpoint *e, int peer)
+{
+    deferred_peer_gone(e, peer);
+    address_rank_gone(e, peer);
+}
+
 static void ofi_peer_gone(struct btl *btl, int peer)
 {
+    struct link *at, *after;
+
     if (btl->forked)
         return;
     ofi_lock(btl);
-    deferred_peer_gone(btl, peer);
-    address_rank_gone(&btl->rma, peer);
+    ofi_endpoint_peer_gone(&btl->rma, peer);
+    list_for_each (at, after, &btl->streams) {
+        struct ofi_endpoint *e = &container_of(at, struct btl_stream, link)->endpoint;
+        const bool as_owner = ofi_enter(e, BIASED_NEVER);
+
+        ofi_endpoint_peer_gone(e, peer);
+        ofi_leave(e, as_owner);
+    }
     ofi_unlock(btl);
 }
 
 static int ofi_progress_all(struct btl *btl)
 {
     if (!btl->forked)
-        progress_by_user(btl);
+        progress_all(btl);
     return 0;
 }
 
@@ -190,6 +216,9 @@ __attribute__((visibility("default"))) const struct btl_ops btl_ofi_ops = {
     .connection_describe = ofi_connection_describe,
     .connection_counts = ofi_connection_counts,
     .connection_atomics = ofi_connection_atomics,
+    .stream_open = ofi_stream_open,
+    .stream_close = ofi_stream_close,
+    .connection_join = ofi_connection_join,
     .write = ofi_connection_write,
     .get = ofi_connection_get,
     .atomic = ofi_connection_atomic,

@@ -2,7 +2,7 @@
 /*
  * connection.h: connections and their transfers, as struct btl_ops.
  *
- * A connection is the address of a peer and counters: all share one endpoint. It is up when it has
+ * A connection is the address of a peer and counters: all share one endpoint, or that of a stream. It is up when it has
  * the other end's address; the provider connects, if it connects at all, with the first transfer,
  * and refuses transfers until then.
  */

@@ -15,23 +15,23 @@
 
 /* ---- operations ---- */
 
-void deferred_continue(struct btl *btl)
+void deferred_continue(struct ofi_endpoint *e)
 {
     struct link *at, *after;
 
-    list_for_each (at, after, &btl->stuck_connections) {
+    list_for_each (at, after, &e->stuck_connections) {
         struct btl_connection *connection = container_of(at, struct btl_connection, stuck);
 
         if (ordered_continue(connection) != -EAGAIN)
             list_remove(&connection->stuck);
     }
-    list_for_each (at, after, &btl->stuck)
-        post_continue(btl, container_of(at, struct ofi_op, stuck));
+    list_for_each (at, after, &e->stuck)
+        post_continue(container_of(at, struct ofi_op, stuck));
 }
 
 void deferred_abandon(struct btl_connection *connection)
 {
-    struct btl *btl = connection->btl;
+    struct ofi_endpoint *e = connection->endpoint;
     struct link *at, *after;
 
     connection->depth = UINT32_MAX;
@@ -39,7 +39,7 @@ void deferred_abandon(struct btl_connection *connection)
         struct ofi_op *op = transfer_take_flush(connection);
 
         if (op != NULL)
-            list_append(&btl->stuck, &op->stuck);
+            list_append(&e->stuck, &op->stuck);
         else /* which quarantines the memory of the peer */
             (void)operation_fail_connection(connection, -ENOBUFS, "closing the connection",
                                             "no operation is free to flush its writes");
@@ -53,19 +53,48 @@ void deferred_abandon(struct btl_connection *connection)
         if (op->remote != NULL)
             op->remote->uses++;
         list_remove(&op->link);
-        list_append(&btl->orphans, &op->link);
+        list_append(&e->orphans, &op->link);
+        atomic_fetch_add_explicit(&e->orphan_count, 1, memory_order_relaxed); /* by this thread */
     }
     connection->pending = connection->placing = connection->alone = 0;
     list_remove(&connection->stuck);
-    deferred_continue(btl);
+    deferred_continue(e);
 }
 
-static bool deferred_has_orphans(const struct btl *btl, int peer)
+/* Inside. */
+static bool deferred_has_orphan(const struct ofi_endpoint *e, int peer)
 {
     struct link *at, *after;
 
-    list_for_each (at, after, &btl->orphans)
+    list_for_each (at, after, &e->orphans)
         if (container_of(at, struct ofi_op, link)->peer == peer)
+            return true;
+    return false;
+}
+
+/* In a stream; btl.lock held. */
+static bool deferred_stream_has_orphan(struct ofi_endpoint *e, int peer)
+{
+    bool as_owner, has;
+
+    /* relaxed: the connection is closed before its memory is freed, by the same thread or ordered by a lock */
+    if (atomic_load_explicit(&e->orphan_count, memory_order_relaxed) == 0)
+        return false;
+    as_owner = ofi_enter(e, BIASED_NEVER);
+    has = deferred_has_orphan(e, peer);
+    ofi_leave(e, as_owner);
+    return has;
+}
+
+/* btl.lock held. */
+static bool deferred_has_orphans(struct btl *btl, int peer)
+{
+    struct link *at, *after;
+
+    if (deferred_has_orphan(&btl->rma, peer))
+        return true;
+    list_for_each (at, after, &btl->streams)
+        if (deferred_stream_has_orphan(&container_of(at, struct btl_stream, link)->endpoint, peer))
             return true;
     return false;
 }
@@ -75,18 +104,18 @@ static bool deferred_has_orphans(const struct btl *btl, int peer)
  * because of what was posted before it. The connections fail because some providers would try to
  * connect with every call and return -FI_EAGAIN for ever.
  */
-void deferred_peer_gone(struct btl *btl, int peer)
+void deferred_peer_gone(struct ofi_endpoint *e, int peer)
 {
     struct link *at, *after;
 
-    list_for_each (at, after, &btl->connections) {
+    list_for_each (at, after, &e->connections) {
         struct btl_connection *connection = container_of(at, struct btl_connection, link);
 
         if (connection->peer == peer)
             (void)operation_fail_connection(connection, -ECONNRESET, "the control network",
                                             "this rank is gone");
     }
-    list_for_each (at, after, &btl->stuck) {
+    list_for_each (at, after, &e->stuck) {
         struct ofi_op *op = container_of(at, struct ofi_op, stuck);
 
         if (op->peer == peer && op->connection == NULL)

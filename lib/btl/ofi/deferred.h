@@ -12,19 +12,19 @@
 
 #include "btl/ofi/ofi.h"
 
-/* ---- lock held ---- */
+/* ---- inside the endpoint ---- */
 
 /* Posts the steps and writes that the provider did not accept before. */
-void deferred_continue(struct btl *btl);
+void deferred_continue(struct ofi_endpoint *e);
 /*
  * A connection is closed: its operations become orphans; ORDERED: a flush among them covers what is
  * not flushed.
  */
 void deferred_abandon(struct btl_connection *connection);
 /* Connections to the peer fail; what was not posted to it is not posted any more. */
-void deferred_peer_gone(struct btl *btl, int peer);
+void deferred_peer_gone(struct ofi_endpoint *e, int peer);
 
-/* ---- lock not held ---- */
+/* ---- outside of all endpoints ---- */
 
 /* Frees memory, now or when its peer has no orphans left. */
 void deferred_free(struct btl *btl, struct btl_memory *memory);

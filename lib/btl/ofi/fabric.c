@@ -10,6 +10,7 @@
 #include "btl/ofi/fabric.h"
 
 #include "btl/ofi/address.h"
+#include "btl/ofi/operation.h"
 #include "util/log.h"
 
 #include <errno.h>
@@ -250,6 +251,71 @@ static void fabric_learn(struct ofi_endpoint *e, const char *wanted)
         e->keys = UINT32_MAX;
 }
 
+/*
+ * Memory is registered in each domain. That goes unnoticed by peers where the keys are chosen here, the same in each, and by
+ * transfers where local memory needs no registration, whose descriptor would be another one in each.
+ */
+static bool fabric_has_domains(const struct fi_info *info)
+{
+    return (info->domain_attr->mr_mode & (FI_MR_PROV_KEY | FI_MR_LOCAL)) == 0;
+}
+
+/* Several threads may be inside the domain, each with an endpoint and its queue; memory is that of all its endpoints. */
+static bool fabric_domain_is_wide(const struct fi_info *info)
+{
+    return info->domain_attr->threading != FI_THREAD_DOMAIN &&
+           info->domain_attr->threading != FI_THREAD_UNSPEC &&
+           (info->domain_attr->mr_mode & FI_MR_ENDPOINT) == 0;
+}
+
+/*
+ * Where a stream cannot have a domain, that of the process is opened for several threads, if the provider has such. It may cost the provider a
+ * lock, and therefore is not requested elsewhere.
+ */
+static void fabric_widen(struct fi_info **info)
+{
+    struct fi_info *h, *wide = NULL;
+
+    if (fabric_has_domains(*info) || fabric_domain_is_wide(*info))
+        return;
+    h = fi_dupinfo(*info);
+    if (h == NULL)
+        return;
+    h->domain_attr->threading = FI_THREAD_COMPLETION;
+    if (fi_getinfo(OFI_VERSION, NULL, NULL, 0, h, &wide) == 0 &&
+        strcmp(wide->fabric_attr->prov_name, (*info)->fabric_attr->prov_name) == 0 &&
+        fabric_domain_is_wide(wide)) {
+        fi_freeinfo(*info);
+        *info = wide;
+    } else if (wide != NULL) {
+        fi_freeinfo(wide);
+    }
+    fi_freeinfo(h);
+}
+
+/* Whether there can be another endpoint. 0, or -ENOTSUP and the reason. */
+static int fabric_check_beside(const struct ofi_endpoint *first, bool own_domain, struct error *err)
+{
+    const struct fi_domain_attr *domain = first->info->domain_attr;
+    const size_t endpoints = first->btl->in_domain + 1; /* with that of the process */
+
+    if (own_domain)
+        return fabric_has_domains(first->info)
+                   ? 0
+                   : error_set(err, -ENOTSUP, "keys of provider %s are those of one domain",
+                               first->provider);
+    if (!fabric_domain_is_wide(first->info))
+        return error_set(err, -ENOTSUP, "a domain of provider %s is for one thread",
+                         first->provider);
+    if ((domain->ep_cnt > 0 && endpoints >= domain->ep_cnt) ||
+        (domain->cq_cnt > 0 && endpoints >= domain->cq_cnt))
+        return error_set(
+            err, -ENOSPC,
+            "a domain of provider %s has at most %zu endpoints and %zu completion queues",
+            first->provider, domain->ep_cnt, domain->cq_cnt);
+    return 0;
+}
+
 static int fabric_refused(const struct ofi_endpoint *e, const char *call, int rc, struct error *err)
 {
     error_note(err, "provider %s: %s: %s", e->provider, call, fi_strerror(-rc));
@@ -287,17 +353,18 @@ static int fabric_own_name(struct ofi_endpoint *e)
     return 0;
 }
 
+/* What is open already is another endpoint's. */
 static int fabric_open_all(struct ofi_endpoint *e, const char **call)
 {
     struct fi_av_attr av = {.type = FI_AV_UNSPEC};
     int rc;
 
     *call = "fi_fabric";
-    rc = fi_fabric(e->info->fabric_attr, &e->fabric, NULL);
+    rc = e->fabric != NULL ? 0 : fi_fabric(e->info->fabric_attr, &e->fabric, NULL);
     if (rc != 0)
         return rc;
     *call = "fi_domain";
-    rc = fi_domain(e->fabric, e->info, &e->domain, NULL);
+    rc = e->domain != NULL ? 0 : fi_domain(e->fabric, e->info, &e->domain, NULL);
     if (rc != 0)
         return rc;
     *call = "fi_endpoint";
@@ -333,6 +400,7 @@ int fabric_open(const struct btl_host *host, struct ofi_endpoint *e, struct erro
     const char *order = host->setting("RPIPE_OFI_ORDER"), *call;
     int rc = fabric_choose(provider, domain, host->address, &e->info);
 
+    e->own_domain = true;
     e->wait_fd = -1;
     address_init(e);
     if (rc != 0) {
@@ -343,6 +411,7 @@ int fabric_open(const struct btl_host *host, struct ofi_endpoint *e, struct erro
             *domain == '\0' && *host->address != '\0' ? " at " : "",
             *domain == '\0' ? host->address : "", fi_strerror(-rc));
     }
+    fabric_widen(&e->info);
     fabric_learn(e, order);
     rc = fabric_open_all(e, &call);
     if (rc != 0) {
@@ -361,6 +430,33 @@ int fabric_open(const struct btl_host *host, struct ofi_endpoint *e, struct erro
              e->inject ? "injected" : "from memory",
              e->wait_fd >= 0 ? "by descriptor" : "by polling");
     return 0;
+}
+
+int fabric_open_beside(const struct ofi_endpoint *first, bool own_domain, struct ofi_endpoint *e,
+                       struct error *err)
+{
+    const char *call;
+    int rc = fabric_check_beside(first, own_domain, err);
+
+    if (rc != 0)
+        return rc;
+    e->own_domain = own_domain;
+    e->wait_fd = -1;
+    address_init(e);
+    e->info = fi_dupinfo(first->info);
+    if (e->info == NULL)
+        return error_set(err, -ENOMEM, "there is no memory for another endpoint");
+    e->fabric = first->fabric;
+    e->domain = own_domain ? NULL : first->domain;
+    fabric_learn(e, first->btl->host.setting("RPIPE_OFI_ORDER"));
+    e->atomics = first->atomics;
+    rc = fabric_open_all(e, &call);
+    if (rc == 0)
+        return 0;
+    (void)fabric_refused(e, call, rc, err);
+    fabric_close(e);
+    fabric_close_domain(e);
+    return -operation_errno(-rc);
 }
 
 static void fabric_fid_close(struct fid *fid)
@@ -385,8 +481,10 @@ void fabric_close(struct ofi_endpoint *e)
 
 void fabric_close_domain(struct ofi_endpoint *e)
 {
-    fabric_fid_close(e->domain != NULL ? &e->domain->fid : NULL);
-    fabric_fid_close(e->fabric != NULL ? &e->fabric->fid : NULL);
+    if (e->own_domain)
+        fabric_fid_close(e->domain != NULL ? &e->domain->fid : NULL);
+    if (e->stream == NULL)
+        fabric_fid_close(e->fabric != NULL ? &e->fabric->fid : NULL);
     if (e->info != NULL)
         fi_freeinfo(e->info);
     e->domain = NULL;

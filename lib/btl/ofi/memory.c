@@ -11,6 +11,7 @@
  */
 #include "btl/ofi/memory.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,34 +54,48 @@ static int ofi_memory_enable(struct ofi_endpoint *e, struct fid_mr *mr)
     return rc != 0 ? rc : fi_mr_enable(mr);
 }
 
+/* `key`: where keys are chosen here. 0, or what the provider returned. */
+static int ofi_memory_reg(struct ofi_endpoint *e, void *base, size_t bytes, uint32_t access,
+                          uint64_t key, struct fid_mr **mr)
+{
+    int rc =
+        fi_mr_reg(e->domain, base, bytes, ofi_memory_access_flags(access), 0, key, 0, mr, NULL);
+
+    if (rc != 0)
+        return rc;
+    rc = ofi_memory_enable(e, *mr);
+    if (rc != 0)
+        fi_close(&(*mr)->fid);
+    return rc;
+}
+
+static int ofi_memory_refused(const struct ofi_endpoint *e, size_t bytes, int rc, struct error *err)
+{
+    error_note(err, "provider %s: fi_mr_reg of %zu bytes%s: %s%s", e->provider, bytes,
+               e->stream != NULL ? " in the domain of a stream" : "", fi_strerror(-rc),
+               rc == -FI_ENOMEM ? " (raise the limit of locked memory, ulimit -l)" : "");
+    return rc == -FI_ENOKEY ? -ENOSPC : rc < -255 ? -EIO : rc;
+}
+
 int memory_register(struct ofi_endpoint *e, void *base, size_t bytes, uint32_t access,
                     struct ofi_registration *r, struct error *err)
 {
     bool chosen = (e->info->domain_attr->mr_mode & FI_MR_PROV_KEY) == 0;
     struct fid_mr *mr = NULL;
-    int rc, tries;
+    int rc = 0, tries;
 
     *r = (struct ofi_registration){.by_address =
                                        (e->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0};
     if (access == BTL_LOCAL && !e->needs_desc)
         return 0;
     for (tries = 0; tries < KEY_TRIES; tries++) {
-        rc = fi_mr_reg(e->domain, base, bytes, ofi_memory_access_flags(access), 0,
-                       chosen ? ofi_memory_random_key(e->keys) : 0, 0, &mr, NULL);
+        rc = ofi_memory_reg(e, base, bytes, access, chosen ? ofi_memory_random_key(e->keys) : 0,
+                            &mr);
         if (rc != -FI_ENOKEY || !chosen)
             break;
     }
-    if (rc == 0) {
-        rc = ofi_memory_enable(e, mr);
-        if (rc != 0)
-            fi_close(&mr->fid);
-    }
-    if (rc != 0) {
-        error_note(err, "provider %s: fi_mr_reg of %zu bytes: %s%s", e->provider, bytes,
-                   fi_strerror(-rc),
-                   rc == -FI_ENOMEM ? " (raise the limit of locked memory, ulimit -l)" : "");
-        return rc == -FI_ENOKEY ? -ENOSPC : rc < -255 ? -EIO : rc;
-    }
+    if (rc != 0)
+        return ofi_memory_refused(e, bytes, rc, err);
     r->mr = mr;
     r->desc = fi_mr_desc(mr);
     r->key = fi_mr_key(mr);
@@ -94,37 +109,152 @@ void memory_deregister(struct ofi_registration *r)
     r->mr = NULL;
 }
 
+/* ---- copies in the domains of streams ---- */
+
+/*
+ * A range of a slab, or of the user's memory. What peers access is registered in the domain of the process and, with the same key, in that of each
+ * stream that has one: the peer uses the key at whichever endpoint its connection has. btl.lock.
+ */
+struct memory_range {
+    struct ofi_registration own; /* first: slab_registration() */
+    const struct slab_range *range;
+    struct link link;   /* btl.ranges */
+    struct link copies; /* struct memory_copy */
+};
+static_assert(offsetof(struct memory_range, own) == 0, "slab_registration() is it");
+
+struct memory_copy {
+    struct link link;
+    struct ofi_endpoint *endpoint;
+    struct fid_mr *mr;
+};
+
+static int ofi_memory_copy(struct memory_range *m, struct ofi_endpoint *e, struct error *err)
+{
+    struct memory_copy *c = calloc(1, sizeof(*c));
+    bool as_owner;
+    int rc;
+
+    if (c == NULL)
+        return error_set(err, -ENOMEM, "there is no memory for the metadata of a registration");
+    as_owner = ofi_enter(e, BIASED_NEVER);
+    rc = ofi_memory_reg(e, m->range->base, m->range->bytes, m->range->access, m->own.key, &c->mr);
+    ofi_leave(e, as_owner);
+    if (rc != 0) {
+        free(c);
+        return ofi_memory_refused(e, m->range->bytes, rc, err);
+    }
+    c->endpoint = e;
+    list_append(&m->copies, &c->link);
+    return 0;
+}
+
+/* Those in the domain of an endpoint; NULL: all. */
+static void ofi_memory_remove_copies(struct memory_range *m, const struct ofi_endpoint *of)
+{
+    struct link *at, *after;
+
+    list_for_each (at, after, &m->copies) {
+        struct memory_copy *c = container_of(at, struct memory_copy, link);
+        bool as_owner;
+
+        if (of != NULL && c->endpoint != of)
+            continue;
+        as_owner = ofi_enter(c->endpoint, BIASED_NEVER);
+        fi_close(&c->mr->fid);
+        ofi_leave(c->endpoint, as_owner);
+        list_remove(&c->link);
+        free(c);
+    }
+}
+
+int memory_open_domain(struct ofi_endpoint *e, struct error *err)
+{
+    struct link *at, *after;
+    int rc = 0;
+
+    list_for_each (at, after, &e->btl->ranges) {
+        rc = ofi_memory_copy(container_of(at, struct memory_range, link), e, err);
+        if (rc != 0)
+            break;
+    }
+    if (rc != 0)
+        list_for_each (at, after, &e->btl->ranges)
+            ofi_memory_remove_copies(container_of(at, struct memory_range, link), e);
+    return rc;
+}
+
+/* In the domains of all streams. 0, or -errno and an error message. */
+static int ofi_memory_copy_to_all(struct btl *btl, struct memory_range *m, struct error *err)
+{
+    struct link *at, *after;
+    int rc = 0;
+
+    list_for_each (at, after, &btl->streams) {
+        struct ofi_endpoint *e = &container_of(at, struct btl_stream, link)->endpoint;
+
+        rc = e->own_domain ? ofi_memory_copy(m, e, err) : 0;
+        if (rc != 0)
+            break;
+    }
+    if (rc != 0)
+        ofi_memory_remove_copies(m, NULL);
+    return rc;
+}
+
 /* ---- the source of slabs ---- */
+
+/* btl.lock held. */
+static int ofi_memory_register_everywhere(struct btl *btl, struct memory_range *m,
+                                          struct error *err)
+{
+    const struct slab_range *range = m->range;
+    int rc = memory_register(&btl->rma, range->base, range->bytes, range->access, &m->own, err);
+
+    if (rc != 0 || range->access == BTL_LOCAL)
+        return rc;
+    rc = ofi_memory_copy_to_all(btl, m, err);
+    if (rc == 0)
+        list_append(&btl->ranges, &m->link);
+    else
+        memory_deregister(&m->own);
+    return rc;
+}
 
 /* The key of a registration is a secret of its peer, so it needs no other protection. */
 static int ofi_memory_register_range(void *backend, struct slab_range *range, struct error *err)
 {
-    struct ofi_registration *r = malloc(sizeof(*r));
+    struct memory_range *m = calloc(1, sizeof(*m));
     struct btl *btl = backend;
     int rc;
 
-    if (r == NULL)
+    if (m == NULL)
         return error_set(err, -ENOMEM, "there is no memory for the metadata of a registration");
+    m->range = range;
+    list_init(&m->link);
+    list_init(&m->copies);
     ofi_lock(btl);
-    rc = memory_register(&btl->rma, range->base, range->bytes, range->access, r, err);
+    rc = ofi_memory_register_everywhere(btl, m, err);
     ofi_unlock(btl);
     if (rc != 0) {
-        free(r);
+        free(m);
         return rc;
     }
-    range->registration = r;
+    range->registration = m;
     return 0;
 }
 
 static void ofi_memory_deregister(void *backend, struct slab_range *range)
 {
-    struct ofi_registration *r = range->registration;
+    struct memory_range *m = range->registration;
     struct btl *btl = backend;
 
     ofi_lock(btl);
-    memory_deregister(r);
+    ofi_memory_remove_copies(m, NULL);
+    list_remove(&m->link);
+    memory_deregister(&m->own);
     ofi_unlock(btl);
-    free(r);
+    free(m);
 }
 
 static void ofi_memory_key(void *backend, const struct slab_range *range, size_t offset,

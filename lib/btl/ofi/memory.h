@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memory.h: registration of memory with the domain.
+ * memory.h: registration of memory with the domain of the process, and with those of streams.
  */
 #ifndef BTL_OFI_MEMORY_H
 #define BTL_OFI_MEMORY_H
@@ -17,9 +17,14 @@ struct ofi_registration {
 /* The source of slabs (slab.h): their registrations are struct ofi_registration. */
 extern const struct slab_source memory_source;
 
-/* Registers a range; lock held. 0, or -errno and an error message. */
+/* Registers a range in the domain of an endpoint, inside. 0, or -errno and an error message. */
 int memory_register(struct ofi_endpoint *e, void *base, size_t bytes, uint32_t access,
                     struct ofi_registration *r, struct error *err);
 void memory_deregister(struct ofi_registration *r);
+/*
+ * The endpoint of a new stream has a domain of its own: registers all that peers may access there, too. What comes later is registered in
+ * the domains of all streams. btl.lock held. 0, or -errno and an error message, and nothing is registered there.
+ */
+int memory_open_domain(struct ofi_endpoint *e, struct error *err);
 
 #endif

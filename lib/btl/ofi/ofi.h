@@ -11,12 +11,14 @@
  *   transfer.c    write, get, atomic, flush
  *   deferred.c    what outlives a connection: operations, and memory that they may still access
  *   progress.c    reads the completion queue, on threads of the user and on the service thread
+ *   stream.c      what the connections of one thread share: an endpoint of their own
  *   connection.c  connections
  *
- * One lock guards the endpoint and all connections; registration takes it too, because domains are
- * opened for callers that are serialized (FI_THREAD_DOMAIN). Nothing waits with it held. Lock
- * order: that of the slab pool, this one, that of the service thread's watches. Functions of the
- * files from operation.c to deferred.c run with it held, unless noted.
+ * One thread at a time is inside an endpoint: with the lock of the backend inside that of the process, or inside
+ * a stream (stream.h). All else of the endpoint, its connections, and registration in its domain happen inside,
+ * because domains are opened for callers that are serialized (FI_THREAD_DOMAIN). Nothing waits inside. Lock
+ * order: that of the slab pool, btl.lock, a stream, that of the service thread's watches; never two streams.
+ * Functions of the files from operation.c to deferred.c run inside, unless noted.
  *
  * There are two ways to write. The provider's attributes decide, never its name:
  *   ORDERED writes are placed in the order in which they are posted (FI_ORDER_RMA_WAW), and a read
@@ -35,6 +37,8 @@
 #include "btl/btl.h"
 #include "btl/slab.h"
 
+#include "util/biased.h"
+#include "util/cpu.h"
 #include "util/error.h"
 #include "util/hash.h"
 #include "util/list.h"
@@ -71,8 +75,8 @@ struct ofi_scratch {
 /* An operation with completions. One step of it is posted at a time. */
 struct ofi_op {
     struct fi_context2 context; /* first: a completion returns it. Of the step that is posted */
-    struct link link;           /* btl_connection.ops, btl.orphans or btl.spare */
-    struct link stuck;          /* btl.stuck: the provider did not accept the next step */
+    struct link link;           /* btl_connection.ops, ofi_endpoint.orphans or .spare */
+    struct link stuck;          /* ofi_endpoint.stuck: the provider did not accept the next step */
     struct ofi_endpoint *endpoint;
     struct btl_connection *connection; /* NULL: closed; the operation may still access its memory */
     struct ofi_peer *remote;           /* of an orphan: `to` is in use until it is complete */
@@ -90,10 +94,10 @@ struct ofi_op {
 };
 
 struct btl_connection {
-    struct btl *btl;
-    struct ofi_endpoint *endpoint;
-    struct link link;  /* btl.connections */
-    struct link stuck; /* btl.stuck_connections, while `rest` or `rest_slot` has bytes */
+    _Alignas(CACHE_LINE) struct btl *btl; /* so no two of them share a line */
+    struct ofi_endpoint *endpoint;        /* until it joins a stream that of the process */
+    struct link link;                     /* ofi_endpoint.connections */
+    struct link stuck; /* ofi_endpoint.stuck_connections, while `rest` or `rest_slot` has bytes */
     int peer;
     uint32_t id; /* identifies it in the context of what is posted without a completion */
     uint32_t depth;
@@ -111,13 +115,17 @@ struct btl_connection {
     struct ofi_part rest_slot; /* ORDERED: the same of its slot */
     struct ofi_part last;      /* ORDERED: the end of the last write, which a flush reads */
     bool unflushed;            /* ORDERED: something has been written behind the last flush */
+    uint64_t looked;           /* polls of the endpoint at the last progress of this connection */
     struct btl_counts counts;
 };
 
-/* An open endpoint of a provider. */
+/* An open endpoint of a provider, and all that only one thread at a time accesses with it. */
 struct ofi_endpoint {
+    struct btl *btl;
+    struct btl_stream *stream; /* NULL: it is that of the process */
+    bool own_domain;           /* or that of the process's endpoint */
     struct fi_info *info;
-    struct fid_fabric *fabric;
+    struct fid_fabric *fabric; /* the process's */
     struct fid_domain *domain;
     struct fid_ep *ep;
     struct fid_av *av;
@@ -137,31 +145,65 @@ struct ofi_endpoint {
     size_t most;     /* bytes of one operation */
     uint32_t atomics;
     uint64_t keys; /* mask of keys that this process chooses */
-    bool broken;   /* the completion queue has failed, and with it every connection */
-};
 
-struct btl {
-    pthread_mutex_t lock;
-    _Atomic int waiting; /* threads that wait for the lock: polling threads let them go first */
-    struct btl_host host;
-    bool forked; /* in a child, where nothing may be accessed */
-    struct ofi_endpoint rma;
-    struct slab_pool *slabs;
+    /* ---- inside ---- */
+    bool broken; /* the completion queue has failed, and with it every connection */
     struct link connections;
     struct link stuck;             /* operations */
     struct link stuck_connections; /* with an accepted write that is not posted completely */
     struct link spare;             /* free operations */
     struct link orphans;           /* operations of closed connections */
-    struct link deferred; /* struct ofi_deferred: memory freed when its peer has no orphans left */
     size_t ops, connection_count;
     uint32_t last_id; /* of a connection */
     struct ofi_chunk *chunks;
-
-    uint32_t alarms;     /* consecutive times that wait_fd was readable again at once */
-    _Atomic bool asleep; /* the service thread waits for wait_fd; changed under the lock */
-    _Atomic unsigned deferred_count; /* length of `deferred` */
-    _Atomic int64_t driven_at;       /* when a thread of the user last made progress */
+    uint64_t polls;                /* by threads of the user */
+    uint32_t alarms;               /* consecutive times that wait_fd was readable again at once */
+    _Atomic bool asleep;           /* the service thread waits for wait_fd; set inside */
+    _Atomic uint32_t orphan_count; /* length of `orphans`; others load it, too */
+    _Atomic int64_t driven_at;     /* when a thread of the user last made progress */
 };
+
+/* What the connections of one thread share (stream.h). */
+struct btl_stream {
+    struct biased lock; /* in the place of that of the process's endpoint */
+    _Alignas(CACHE_LINE) struct ofi_endpoint endpoint;
+    uint32_t claims; /* inside: polls by a thread that is not the owner */
+
+    /* ---- btl.lock ---- */
+    _Alignas(CACHE_LINE) struct link link; /* btl.streams */
+    uint32_t number;                       /* from 1 */
+    uint32_t users; /* open connections, and 1 until it is closed; 0: the next stream takes it */
+    char no_domain[160]; /* why it has none of its own; "" */
+};
+
+struct btl {
+    pthread_mutex_t lock; /* of `rma`, and of all that follows it */
+    _Atomic int waiting;  /* threads that wait for the lock: polling threads let them go first */
+    struct btl_host host;
+    bool forked;             /* in a child, where nothing may be accessed */
+    struct ofi_endpoint rma; /* that of the process */
+    struct slab_pool *slabs;
+    struct link streams;   /* those without users, too */
+    uint32_t stream_count; /* their number */
+    uint32_t in_domain;    /* the number of those in the domain of the process */
+    struct link ranges;    /* struct memory_range: memory that peers may access */
+    struct link deferred;  /* struct ofi_deferred: memory freed when its peer has no orphans left */
+    _Atomic unsigned deferred_count;  /* length of `deferred` */
+    _Atomic uintptr_t service_thread; /* 0: not known yet */
+};
+
+/* One that is not open yet. `stream`: whose it will be; NULL: that of the process. */
+static inline void ofi_endpoint_init(struct ofi_endpoint *e, struct btl *btl,
+                                     struct btl_stream *stream)
+{
+    e->btl = btl;
+    e->stream = stream;
+    list_init(&e->connections);
+    list_init(&e->stuck);
+    list_init(&e->stuck_connections);
+    list_init(&e->spare);
+    list_init(&e->orphans);
+}
 
 static inline void ofi_lock(struct btl *btl)
 {
@@ -174,6 +216,40 @@ static inline void ofi_lock(struct btl *btl)
 }
 
 static inline void ofi_unlock(struct btl *btl) { pthread_mutex_unlock(&btl->lock); }
+
+/* Enters an endpoint. Returns what ofi_leave needs. */
+static inline bool ofi_enter(struct ofi_endpoint *e, enum biased_claim claim)
+{
+    if (e->stream != NULL)
+        return biased_enter(&e->stream->lock, claim);
+    ofi_lock(e->btl);
+    return false;
+}
+
+/* The same without a wait. False: another thread is inside. */
+static inline bool ofi_try(struct ofi_endpoint *e, bool *as_owner)
+{
+    if (e->stream != NULL)
+        return biased_try(&e->stream->lock, as_owner);
+    *as_owner = false;
+    return pthread_mutex_trylock(&e->btl->lock) == 0;
+}
+
+static inline void ofi_leave(struct ofi_endpoint *e, bool as_owner)
+{
+    if (e->stream != NULL)
+        biased_leave(&e->stream->lock, as_owner);
+    else
+        ofi_unlock(e->btl);
+}
+
+/* For a transfer: a thread of the user may become the owner of a stream, the service thread not. */
+static inline enum biased_claim ofi_claim(const struct btl *btl)
+{
+    return atomic_load_explicit(&btl->service_thread, memory_order_relaxed) != biased_self()
+               ? BIASED_AT_ONCE
+               : BIASED_NEVER;
+}
 
 static inline int ofi_error_of(const struct btl_connection *connection)
 {

@@ -3,10 +3,10 @@
  * operation.c: see operation.h.
  *
  * Operations are allocated when connections are opened, in chunks whose scratch memory is
- * registered.
+ * registered. They belong to an endpoint.
  *
- * Invariants: an outstanding operation is in the list of its connection or in btl.orphans; it has
- * one step posted, or is in btl.stuck. connection.pending is the number of operations in its list,
+ * Invariants: an outstanding operation is in the list of its connection or in that of the orphans; it has
+ * one step posted, or is in the list `stuck`. connection.pending is the number of operations in its list,
  * connection.placing the number of those that place something in the peer's memory, flushes
  * included, connection.alone the number of those that are writes without a slot.
  */
@@ -29,18 +29,17 @@ struct ofi_chunk {
 };
 
 /* Enough for a few operations of every connection, or many of a few connections. */
-int operation_reserve(struct btl *btl, struct error *err)
+int operation_reserve(struct ofi_endpoint *e, struct error *err)
 {
     struct ofi_chunk *c;
     size_t i;
     int rc;
 
-    while (btl->ops < OPS_CHUNK + 4 * btl->connection_count) {
+    while (e->ops < OPS_CHUNK + 4 * e->connection_count) {
         c = calloc(1, sizeof(*c));
         if (c == NULL)
             return error_set(err, -ENOMEM, "there is no memory for %u more operations", OPS_CHUNK);
-        rc = memory_register(&btl->rma, c->scratch, sizeof(c->scratch), BTL_LOCAL, &c->registration,
-                             err);
+        rc = memory_register(e, c->scratch, sizeof(c->scratch), BTL_LOCAL, &c->registration, err);
         if (rc != 0) {
             free(c);
             return rc;
@@ -51,21 +50,21 @@ int operation_reserve(struct btl *btl, struct error *err)
             op->scratch = &c->scratch[i];
             op->scratch_desc = c->registration.desc;
             list_init(&op->stuck);
-            list_append(&btl->spare, &op->link);
+            list_append(&e->spare, &op->link);
         }
-        c->next = btl->chunks;
-        btl->chunks = c;
-        btl->ops += OPS_CHUNK;
+        c->next = e->chunks;
+        e->chunks = c;
+        e->ops += OPS_CHUNK;
     }
     return 0;
 }
 
-void operation_release_all(struct btl *btl)
+void operation_release_all(struct ofi_endpoint *e)
 {
     struct ofi_chunk *c;
 
-    while ((c = btl->chunks) != NULL) {
-        btl->chunks = c->next;
+    while ((c = e->chunks) != NULL) {
+        e->chunks = c->next;
         memory_deregister(&c->registration);
         free(c);
     }
@@ -76,15 +75,15 @@ static bool operation_places(const struct ofi_op *op) { return op->kind != OFI_G
 struct ofi_op *operation_take(struct btl_connection *connection, enum ofi_kind kind,
                               struct btl_done *done)
 {
-    struct btl *btl = connection->btl;
+    struct ofi_endpoint *e = connection->endpoint;
     struct ofi_op *op;
 
-    if (connection->pending >= connection->depth || list_empty(&btl->spare))
+    if (connection->pending >= connection->depth || list_empty(&e->spare))
         return NULL;
-    op = container_of(btl->spare.next, struct ofi_op, link);
+    op = container_of(e->spare.next, struct ofi_op, link);
     list_remove(&op->link);
     list_append(&connection->ops, &op->link);
-    op->endpoint = connection->endpoint;
+    op->endpoint = e;
     op->connection = connection;
     op->peer = connection->peer;
     op->to = connection->to;
@@ -99,9 +98,11 @@ struct ofi_op *operation_take(struct btl_connection *connection, enum ofi_kind k
     return op;
 }
 
-void operation_put(struct btl *btl, struct ofi_op *op)
+void operation_put(struct ofi_op *op)
 {
-    if (op->connection != NULL) {
+    if (op->connection == NULL) { /* relaxed: what is freed a little later is freed, too */
+        atomic_fetch_sub_explicit(&op->endpoint->orphan_count, 1, memory_order_relaxed);
+    } else {
         op->connection->pending--;
         if (operation_places(op))
             op->connection->placing--;
@@ -113,7 +114,7 @@ void operation_put(struct btl *btl, struct ofi_op *op)
     op->remote = NULL;
     list_remove(&op->stuck);
     list_remove(&op->link);
-    list_insert(&btl->spare, &op->link); /* in front: it is in the cache */
+    list_insert(&op->endpoint->spare, &op->link); /* in front: it is in the cache */
 }
 
 void operation_complete(struct ofi_op *op, int error)

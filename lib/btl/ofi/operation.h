@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * operation.h: the pool of operations, and the failure of a connection. Lock held for all.
+ * operation.h: the pools of operations, and the failure of a connection. Inside the endpoint for all.
  */
 #ifndef BTL_OFI_OPERATION_H
 #define BTL_OFI_OPERATION_H
@@ -9,9 +9,9 @@
 
 #define OFI_DEPTH 64u /* outstanding operations of a connection, unless it requests more */
 
-/* Allocates operations for btl.connection_count connections. 0, or -errno and an error message. */
-int operation_reserve(struct btl *btl, struct error *err);
-void operation_release_all(struct btl *btl);
+/* Allocates operations for e->connection_count connections. 0, or -errno and an error message. */
+int operation_reserve(struct ofi_endpoint *e, struct error *err);
+void operation_release_all(struct ofi_endpoint *e);
 
 /*
  * A free operation for a connection; NULL: the connection has `depth` outstanding, or none is free.
@@ -19,7 +19,7 @@ void operation_release_all(struct btl *btl);
 struct ofi_op *operation_take(struct btl_connection *connection, enum ofi_kind kind,
                               struct btl_done *done);
 /* Returns an operation that the provider no longer refers to. */
-void operation_put(struct btl *btl, struct ofi_op *op);
+void operation_put(struct ofi_op *op);
 /* Completes the caller's btl_done, once. */
 void operation_complete(struct ofi_op *op, int error);
 

@@ -83,12 +83,12 @@ int ordered_write(struct btl_connection *connection, const struct btl_transfer *
                   const struct btl_transfer *slot)
 {
     const struct btl_transfer *end = slot != NULL ? slot : payload;
-    struct ofi_part last = post_part_of(end);
+    struct ofi_part last = post_part_of(connection->endpoint, end);
     size_t bytes;
     int rc;
 
-    connection->rest = post_part_of(payload);
-    connection->rest_slot = post_part_of(slot);
+    connection->rest = post_part_of(connection->endpoint, payload);
+    connection->rest_slot = post_part_of(connection->endpoint, slot);
     bytes = connection->rest.bytes;
     rc = ordered_continue(connection);
     if (rc == -EAGAIN && connection->rest.bytes == bytes &&
@@ -98,7 +98,7 @@ int ordered_write(struct btl_connection *connection, const struct btl_transfer *
         return -EAGAIN;
     }
     if (rc == -EAGAIN)
-        list_append(&connection->btl->stuck_connections, &connection->stuck);
+        list_append(&connection->endpoint->stuck_connections, &connection->stuck);
     else if (rc != 0)
         return rc;
     bytes = last.bytes < sizeof(uint64_t) ? last.bytes : sizeof(uint64_t);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ordered.h: writes to a provider that places them in the order in which they are posted (ofi.h).
- * Lock held for all.
+ * Inside the endpoint for all.
  *
  * A connection with `rest` or `rest_slot` accepts nothing: a write that it has accepted is posted
  * completely first.

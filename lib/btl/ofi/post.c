@@ -119,7 +119,7 @@ int post_start(struct btl_connection *connection, struct ofi_op *op, const char 
 
     if (rc != 0) {
         op->done = NULL;
-        operation_put(connection->btl, op);
+        operation_put(op);
         connection->counts.refused += rc == -EAGAIN;
         return rc;
     }
@@ -128,7 +128,7 @@ int post_start(struct btl_connection *connection, struct ofi_op *op, const char 
     return 0;
 }
 
-static void post_finish(struct btl *btl, struct ofi_op *op, int error)
+static void post_finish(struct ofi_op *op, int error)
 {
     if (error == 0 && op->kind == OFI_ATOMIC && op->old != NULL && op->connection != NULL)
         memcpy(op->old, &op->scratch->result, sizeof(op->scratch->result));
@@ -136,10 +136,10 @@ static void post_finish(struct btl *btl, struct ofi_op *op, int error)
         op->connection->unflushed = true;
     RPIPE_FAILPOINT("ofi: completed, not reported");
     operation_complete(op, error);
-    operation_put(btl, op);
+    operation_put(op);
 }
 
-void post_continue(struct btl *btl, struct ofi_op *op)
+void post_continue(struct ofi_op *op)
 {
     ssize_t rc;
 
@@ -151,13 +151,13 @@ void post_continue(struct btl *btl, struct ofi_op *op)
     }
     if (op->part.bytes == 0 || (op->connection == NULL && op->kind != OFI_FLUSH) ||
         (op->connection != NULL && ofi_error_of(op->connection) != 0)) {
-        post_finish(btl, op, op->part.bytes == 0 ? 0 : -ECANCELED);
+        post_finish(op, op->part.bytes == 0 ? 0 : -ECANCELED);
         return;
     }
     rc = post_step(op);
     if (rc == -FI_EAGAIN) {
         if (list_empty(&op->stuck))
-            list_append(&btl->stuck, &op->stuck);
+            list_append(&op->endpoint->stuck, &op->stuck);
         return;
     }
     list_remove(&op->stuck);
@@ -165,23 +165,23 @@ void post_continue(struct btl *btl, struct ofi_op *op)
         return;
     if (op->connection != NULL)
         (void)post_check(op->connection, rc, "a later step of a transfer");
-    post_finish(btl, op, -operation_errno((int)-rc));
+    post_finish(op, -operation_errno((int)-rc));
 }
 
-void post_completed(struct btl *btl, void *context)
+void post_completed(void *context)
 {
     if (context != NULL && !post_is_tag(context)) /* some providers report completions unasked */
-        post_continue(btl, context);
+        post_continue(context);
 }
 
-void post_failed(struct btl *btl, void *context, int error, const char *message)
+void post_failed(struct ofi_endpoint *e, void *context, int error, const char *message)
 {
     struct link *at, *after;
     struct ofi_op *op = context;
 
     if (context == NULL) {
-        log_warn("ofi: provider %s reports a failure of an unknown operation: %s",
-                 btl->rma.provider, message);
+        log_warn("ofi: provider %s reports a failure of an unknown operation: %s", e->provider,
+                 message);
         return;
     }
     if (!post_is_tag(context)) {
@@ -192,10 +192,10 @@ void post_failed(struct btl *btl, void *context, int error, const char *message)
                                             : op->kind == OFI_FLUSH  ? "fi_readmsg, behind writes"
                                                                      : "fi_writemsg",
                                             message);
-        post_finish(btl, op, -operation_errno(error));
+        post_finish(op, -operation_errno(error));
         return;
     }
-    list_for_each (at, after, &btl->connections) {
+    list_for_each (at, after, &e->connections) {
         struct btl_connection *connection = container_of(at, struct btl_connection, link);
 
         if (post_tag_of(connection) == context)
@@ -204,11 +204,11 @@ void post_failed(struct btl *btl, void *context, int error, const char *message)
     }
 }
 
-void post_queue_failed(struct btl *btl, const char *message)
+void post_queue_failed(struct ofi_endpoint *e, const char *message)
 {
     struct link *at, *after;
 
-    list_for_each (at, after, &btl->connections)
+    list_for_each (at, after, &e->connections)
         (void)operation_fail_connection(container_of(at, struct btl_connection, link), -EIO,
                                         "fi_cq_read", message);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * post.h: posting the steps of operations, and their completions. Lock held for all.
+ * post.h: posting the steps of operations, and their completions. Inside the endpoint for all.
  *
  * What ORDERED posts has no completion and no struct ofi_op: its context is a number that identifies
  * the connection, so that an error is attributed to it; the number of a closed connection
@@ -18,8 +18,9 @@ static inline void *post_tag_of(const struct btl_connection *connection)
     return (void *)(((uintptr_t)connection->id << 1) | 1);
 }
 
-/* The range of a transfer; NULL: an empty one. */
-static inline struct ofi_part post_part_of(const struct btl_transfer *t)
+/* The range of a transfer; NULL: an empty one. The descriptor is that of the process's domain, which is the only one where it counts. */
+static inline struct ofi_part post_part_of(const struct ofi_endpoint *e,
+                                           const struct btl_transfer *t)
 {
     if (t == NULL)
         return (struct ofi_part){0};
@@ -27,7 +28,9 @@ static inline struct ofi_part post_part_of(const struct btl_transfer *t)
         .remote = t->remote->key.word[KEY_ADDRESS] + t->remote_offset,
         .key = t->remote->key.word[KEY_KEY],
         .local = (char *)t->memory->base + t->offset,
-        .desc = ((const struct ofi_registration *)slab_registration(t->memory))->desc,
+        .desc = e->needs_desc
+                    ? ((const struct ofi_registration *)slab_registration(t->memory))->desc
+                    : NULL,
         .bytes = t->bytes,
     };
 }
@@ -68,14 +71,14 @@ ssize_t post_move(struct ofi_endpoint *e, fi_addr_t to, const struct ofi_part *p
  */
 int post_start(struct btl_connection *connection, struct ofi_op *op, const char *call);
 /* Posts the next step of an operation whose last step is complete, or finishes it. */
-void post_continue(struct btl *btl, struct ofi_op *op);
+void post_continue(struct ofi_op *op);
 
 /* A completion. */
-void post_completed(struct btl *btl, void *context);
+void post_completed(void *context);
 /* A completion with an error. */
-void post_failed(struct btl *btl, void *context, int error, const char *message);
+void post_failed(struct ofi_endpoint *e, void *context, int error, const char *message);
 /* The completion queue has failed: no connection receives a completion any more. */
-void post_queue_failed(struct btl *btl, const char *message);
+void post_queue_failed(struct ofi_endpoint *e, const char *message);
 
 /* Bit mask of 1 << enum btl_atomic that the provider supports. */
 uint32_t post_atomics(struct ofi_endpoint *e);

@@ -7,17 +7,18 @@
 
 #include "btl/ofi/ofi.h"
 
-/* The service thread makes progress from now on. 0 or -errno. */
-int progress_start(struct btl *btl);
-void progress_stop(struct btl *btl);
-/* Reads the completion queue; lock held. */
-void progress_drive(struct btl *btl);
-/* The same on a thread of the user, unless another thread does it at this moment. */
-void progress_by_user(struct btl *btl);
+/* The service thread makes progress of an endpoint from now on. 0 or -errno. */
+int progress_start(struct ofi_endpoint *e);
+void progress_stop(struct ofi_endpoint *e);
+/* Reads the completion queue; inside. */
+void progress_drive(struct ofi_endpoint *e);
+/* On a thread of the user, unless another thread does it at this moment: that of the endpoint of a connection; that of all endpoints. */
+void progress_connection(struct btl_connection *connection);
+void progress_all(struct btl *btl);
 /*
- * Lock held: something was posted that must be completed even if no thread of the user calls any
+ * Inside: something was posted that must be completed even if no thread of the user calls any
  * more.
  */
-void progress_posted(struct btl *btl);
+void progress_posted(struct ofi_endpoint *e);
 
 #endif

@@ -53,8 +53,8 @@ int transfer_write(struct btl_connection *connection, const struct btl_transfer 
         connection->counts.refused++;
         return -EAGAIN;
     }
-    op->part = post_part_of(payload != NULL ? payload : slot);
-    op->next = post_part_of(payload != NULL ? slot : NULL);
+    op->part = post_part_of(op->endpoint, payload != NULL ? payload : slot);
+    op->next = post_part_of(op->endpoint, payload != NULL ? slot : NULL);
     op->alone = slot == NULL;
     connection->alone += op->alone;
     return post_start(connection, op, "fi_writemsg");
@@ -74,7 +74,7 @@ int transfer_get(struct btl_connection *connection, const struct btl_transfer *t
         connection->counts.refused += rc == 0 || rc == -EAGAIN;
         return rc != 0 ? rc : -EAGAIN;
     }
-    op->part = post_part_of(t);
+    op->part = post_part_of(op->endpoint, t);
     rc = post_start(connection, op, "fi_readmsg");
     RPIPE_FAILPOINT("ofi: fetch posted");
     connection->counts.gets += rc == 0;

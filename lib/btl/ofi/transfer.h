@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transfer.h: write, get, atomic and flush, as struct btl_ops. Lock held for all.
+ * transfer.h: write, get, atomic and flush, as struct btl_ops. Inside the endpoint for all.
  */
 #ifndef BTL_OFI_TRANSFER_H
 #define BTL_OFI_TRANSFER_H
