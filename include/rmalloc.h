@@ -48,7 +48,8 @@ extern "C" {
 
 /* ---- types ---- */
 
-typedef struct rch *rch_t; /* one end of a pipe */
+typedef struct rch *rch_t;         /* one end of a pipe */
+typedef struct rstream *rstream_t; /* what the pipes of one thread have for themselves */
 typedef struct raddr
     *raddr_t; /* a descriptor: one message, or one block of memory, that the caller owns */
 

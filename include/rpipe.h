@@ -37,8 +37,6 @@ uint64_t R_VERB(rcontext, rpipe_context, (const char *name));
 
 /* ---- streams: what the pipes of one thread have for themselves ---- */
 
-typedef struct rstream *rstream_t;
-
 /* From most to least; the names are those of table 3.2 of Zambre 2020. What a network cannot separate becomes less. */
 typedef enum {
     RSTREAM_DYNAMIC = 0,    /* the default: a thread domain of the device */
@@ -53,11 +51,20 @@ typedef struct rstream_config {
     rstream_share_t share; /* category; rinfo_describe of a pipe has the one that there is */
 } rstream_config_t;
 
-/* Opens a stream; cfg NULL: the default. Its pipes are opened with .stream, and belong to one thread at a time. */
+/* Opens a stream; cfg NULL: the default. Pipes, contexts and teams are opened in it with .stream; all of it belongs to one thread at a time. */
 int rstream_open(rstream_t *stream, const rstream_config_t *cfg, size_t size);
 
-/* -EBUSY: pipes are open in it. rexit closes those that are left. */
+/* -EBUSY: pipes, contexts or teams are open in it. rexit closes those that are left. */
 int rstream_close(rstream_t stream);
+
+/* For an object that opens pipes in the stream when it needs them: rstream_close is -EBUSY, with this name, until rstream_release. */
+int rstream_hold(rstream_t stream, const char *name);
+
+/* Ends one rstream_hold of the same name. */
+int rstream_release(rstream_t stream, const char *name);
+
+/* A line about the stream: what is open in it, and the category that it got of each backend, with the reason. */
+int rstream_describe(rstream_t stream, char *text, size_t bytes);
 
 /* ---- configuration of a pipe: flat; zero is the default of every member but role ---- */
 

@@ -347,6 +347,8 @@ rpipe_sources = \
 	lib/rpipe/end/stream.c \
 	lib/rpipe/end/stream.h \
 	lib/rpipe/end/stream_call.c \
+	lib/rpipe/end/stream_holder.c \
+	lib/rpipe/end/stream_holder.h \
 	lib/rpipe/features.c \
 	lib/rpipe/grow/grow.c \
 	lib/rpipe/grow/grow.h \

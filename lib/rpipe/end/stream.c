@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stream.c: see stream.h; rstream_open and rstream_close.
+ * stream.c: see stream.h.
  */
 #include "rpipe/end/stream.h"
 
 #include "rpipe/end/call_context.h"
 #include "rpipe/end/error.h"
+#include "rpipe/end/stream_holder.h"
 
 #include "util/list.h"
 #include "util/log.h"
@@ -29,6 +30,7 @@ struct rstream {
     enum btl_share share;
     struct link ends; /* rch.in_stream */
     size_t count;     /* of them */
+    struct stream_holders holders;
     struct stream_part part[STREAM_BACKENDS];
     /* RMALLOC_DEBUG=1 */
     _Atomic(const char *) inside; /* stands for the thread that is */
@@ -39,9 +41,15 @@ static_assert((int)BTL_SHARE_DYNAMIC == (int)RSTREAM_DYNAMIC &&
                   (int)BTL_SHARE_THREADS == (int)RSTREAM_THREADS,
               "the same values");
 
+static const char stream_mapped_got[] = "everywhere; on mapped memory pipes share nothing";
 static pthread_mutex_t stream_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct link stream_all = {&stream_all, &stream_all};
 static _Atomic unsigned stream_warned;
+
+static const char *const stream_shares[] = {
+    [BTL_SHARE_DYNAMIC] = "dynamic",     [BTL_SHARE_EVERYWHERE] = "everywhere",
+    [BTL_SHARE_2XDYNAMIC] = "2xdynamic", [BTL_SHARE_SHARED_DYNAMIC] = "shared dynamic",
+    [BTL_SHARE_STATIC] = "static",       [BTL_SHARE_THREADS] = "threads"};
 
 /* The handle of the program: any value. Mutex held. */
 static bool stream_is_open(const struct rstream *stream)
@@ -54,22 +62,29 @@ static bool stream_is_open(const struct rstream *stream)
     return false;
 }
 
+/* Mutex held. 0, or -EINVAL and the message. */
+static int stream_check(const struct rstream *stream, struct error *err)
+{
+    if (stream_is_open(stream))
+        return 0;
+    return error_set(err, -EINVAL, "stream is %p, which is not open; rstream_open opens one",
+                     (const void *)stream);
+}
+
 /* ---- ends ---- */
 
 int stream_add(rstream_t stream, struct rch *ch, struct error *err)
 {
-    int rc = 0;
+    int rc;
 
     pthread_mutex_lock(&stream_mutex);
-    if (!stream_is_open(stream)) {
-        rc = error_set(err, -EINVAL, "stream is %p, which is not open; rstream_open opens one",
-                       (void *)stream);
-    } else if (ch->cfg.threads) {
+    rc = stream_check(stream, err);
+    if (rc == 0 && ch->cfg.threads) {
         rc = error_set(
             err, -EINVAL,
             "stream is given and flags has RPIPE_THREADS; the pipes of a stream belong to one "
             "thread at a time");
-    } else {
+    } else if (rc == 0) {
         ch->stream = stream;
         list_append(&stream->ends, &ch->in_stream);
         stream->count++;
@@ -107,7 +122,7 @@ static void stream_explain(struct rch *ch, const char *got)
 void stream_mapped(struct rch *ch)
 {
     if (ch->stream != NULL)
-        stream_explain(ch, "everywhere; on mapped memory pipes share nothing");
+        stream_explain(ch, stream_mapped_got);
 }
 
 static void stream_open_part(struct rstream *s, struct stream_part *p, struct rch *ch)
@@ -206,6 +221,7 @@ static void stream_free(struct rstream *s)
     for (i = 0; i < STREAM_BACKENDS; i++)
         if (s->part[i].stream != NULL)
             s->part[i].ops->stream_close(s->part[i].stream);
+    stream_holders_free(&s->holders);
     free(s);
 }
 
@@ -225,6 +241,7 @@ int stream_begin(enum btl_share share, rstream_t *stream)
         return call_error(NULL, -ENOMEM, "no memory for another stream");
     s->share = share;
     list_init(&s->ends);
+    stream_holders_init(&s->holders);
     pthread_mutex_lock(&stream_mutex);
     list_append(&stream_all, &s->link);
     pthread_mutex_unlock(&stream_mutex);
@@ -232,28 +249,106 @@ int stream_begin(enum btl_share share, rstream_t *stream)
     return 0;
 }
 
-/* Mutex held. */
-static int stream_busy(const struct rstream *s)
+/* "ram context 3, and 6 pipes, of which the first is pipe 0>1 context 5"; "": nothing is open in it. Mutex held. */
+static void stream_print_users(const struct rstream *s, char *text, size_t bytes)
 {
-    const struct rch *ch = container_of(s->ends.next, struct rch, in_stream);
+    size_t used;
 
-    return call_error(
-        NULL, -EBUSY,
-        "%zu pipes of the stream are open, of which the first is %s; close them first", s->count,
-        end_name(ch));
+    stream_holders_print(&s->holders, text, bytes);
+    used = strlen(text);
+    if (s->count > 0)
+        snprintf(text + used, bytes - used, "%s%zu pipe%s, of which the first is %s",
+                 used > 0 ? ", and " : "", s->count, s->count > 1 ? "s" : "",
+                 end_name(container_of(s->ends.next, struct rch, in_stream)));
 }
 
 int stream_end(rstream_t stream)
 {
-    int rc = 0;
+    struct error err = {""};
+    char users[256];
+    int rc;
 
     pthread_mutex_lock(&stream_mutex);
-    if (!stream_is_open(stream))
-        rc = call_error(NULL, -EINVAL, "stream is %p, which is not open", (void *)stream);
-    else if (!list_empty(&stream->ends))
-        rc = stream_busy(stream);
-    else
+    rc = stream_check(stream, &err);
+    if (rc == 0 && (stream->count > 0 || stream->holders.count > 0)) {
+        stream_print_users(stream, users, sizeof(users));
+        rc = error_set(&err, -EBUSY, "open in the stream: %s; close them first", users);
+    } else if (rc == 0) {
         stream_free(stream);
+    }
     pthread_mutex_unlock(&stream_mutex);
-    return rc;
+    return rc == 0 ? 0 : call_error(NULL, rc, "%s", err.text);
+}
+
+/* ---- what opens pipes when it needs them ---- */
+
+int stream_hold(rstream_t stream, const char *name)
+{
+    struct error err = {""};
+    int rc;
+
+    pthread_mutex_lock(&stream_mutex);
+    rc = stream_check(stream, &err);
+    if (rc == 0)
+        rc = stream_holders_add(&stream->holders, name, &err);
+    pthread_mutex_unlock(&stream_mutex);
+    return rc == 0 ? 0 : call_error(NULL, rc, "%s", err.text);
+}
+
+int stream_unhold(rstream_t stream, const char *name)
+{
+    struct error err = {""};
+    int rc;
+
+    pthread_mutex_lock(&stream_mutex);
+    rc = stream_check(stream, &err);
+    if (rc == 0)
+        rc = stream_holders_remove(&stream->holders, name, &err);
+    pthread_mutex_unlock(&stream_mutex);
+    return rc == 0 ? 0 : call_error(NULL, rc, "%s", err.text);
+}
+
+/* ---- description ---- */
+
+/* Mutex held. */
+static bool stream_has_mapped(const struct rstream *s)
+{
+    struct link *at, *after;
+
+    list_for_each (at, after, &s->ends) {
+        const struct btl_ops *ops = container_of(at, struct rch, in_stream)->ops;
+
+        if (ops != NULL && ops->connection_open == NULL)
+            return true;
+    }
+    return false;
+}
+
+/* Mutex held. */
+static void stream_print(const struct rstream *s, char *text, size_t bytes)
+{
+    char users[256];
+    size_t used;
+
+    stream_print_users(s, users, sizeof(users));
+    used = (size_t)snprintf(text, bytes, "%s is asked for; open in it: %s", stream_shares[s->share],
+                            *users != '\0' ? users : "nothing");
+    if (used < bytes && stream_has_mapped(s))
+        used += (size_t)snprintf(text + used, bytes - used, "; shm: %s", stream_mapped_got);
+    for (int i = 0; i < STREAM_BACKENDS && s->part[i].ops != NULL && used < bytes; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "; %s: %s", s->part[i].ops->name,
+                                 s->part[i].why);
+}
+
+int stream_describe(rstream_t stream, char *text, size_t bytes)
+{
+    struct error err = {""};
+    int rc;
+
+    pthread_mutex_lock(&stream_mutex);
+    rc = stream_check(stream, &err);
+    if (rc == 0)
+        stream_print(stream, text, bytes);
+    pthread_mutex_unlock(&stream_mutex);
+    return rc == 0 ? 0 : call_error(NULL, rc, "%s", err.text);
 }

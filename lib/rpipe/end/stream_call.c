@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* stream_call.c: rstream_open and rstream_close (stream.h). */
+/* stream_call.c: rstream_open, rstream_close, rstream_hold, rstream_release and rstream_describe (stream.h). */
 #include "rpipe/end/call.h"
 #include "rpipe/end/error.h"
 #include "rpipe/end/job_state.h"
@@ -45,4 +45,45 @@ int rstream_close(rstream_t stream)
     call_enter(&call, "rstream_close");
     rc = job_check();
     return call_end(&call, rc != 0 ? rc : stream_end(stream));
+}
+
+static int stream_call_named(rstream_t stream, const char *name,
+                             int (*call)(rstream_t stream, const char *name))
+{
+    int rc = job_check();
+
+    if (rc != 0)
+        return rc;
+    if (name == NULL || *name == '\0')
+        return call_error(NULL, -EINVAL, "name is %s", name == NULL ? "NULL" : "empty");
+    return call(stream, name);
+}
+
+int rstream_hold(rstream_t stream, const char *name)
+{
+    struct call call;
+
+    call_enter(&call, "rstream_hold");
+    return call_end(&call, stream_call_named(stream, name, stream_hold));
+}
+
+int rstream_release(rstream_t stream, const char *name)
+{
+    struct call call;
+
+    call_enter(&call, "rstream_release");
+    return call_end(&call, stream_call_named(stream, name, stream_unhold));
+}
+
+int rstream_describe(rstream_t stream, char *text, size_t bytes)
+{
+    struct call call;
+    int rc;
+
+    call_enter(&call, "rstream_describe");
+    rc = job_check();
+    if (rc == 0 && (text == NULL || bytes == 0))
+        rc = call_error(NULL, -EINVAL, "text is %s, bytes is %zu", text == NULL ? "NULL" : "given",
+                        bytes);
+    return call_end(&call, rc != 0 ? rc : stream_describe(stream, text, bytes));
 }
