@@ -70,6 +70,7 @@ typedef struct ram_config {
     uint32_t max_links;  /* links to peers above which idle ones are closed; default: no limit */
     int idle_ms;         /* ms after which an idle link is closed; R_FOREVER; default 10,000 */
     const char *backend; /* as in rpipe_config_t */
+    rstream_t stream;    /* that all pipes of this context are opened in; default: none */
 } ram_config_t;
 
 /* ---- context ---- */

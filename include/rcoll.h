@@ -48,6 +48,7 @@ typedef struct rcoll_team_config {
     int timeout_ms;     /* deadline of calls, ms; R_FOREVER, R_AT_ONCE; default: RPIPE_TIMEOUT_MS */
     uint32_t zero;      /* 0 */
     const char *backend; /* same; of the pipes between hosts, as in rpipe_config_t */
+    rstream_t stream;    /* of the pipes between hosts; not with flags; default: none */
 } rcoll_team_config_t;
 
 /* Opens a team of n ranks, this one among them, none twice; ranks NULL: 0 to n - 1. Collective over them; waits. */

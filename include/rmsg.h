@@ -59,6 +59,7 @@ typedef struct rmsg_config {
         advertise_least; /* smallest buffer of which the sender is informed; default 8 KiB; UINT32_MAX: never */
     int timeout_ms; /* deadline of calls, ms; R_FOREVER, R_AT_ONCE; default: RPIPE_TIMEOUT_MS */
     const char *backend; /* as in rpipe_config_t */
+    rstream_t stream;    /* that all pipes of this context are opened in; default: none */
 } rmsg_config_t;
 
 /* ---- context ---- */

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * context.c: ram_init, ram_exit, ram_count: a context, its configuration, and its counters.
+ *
+ * A context in a stream holds it (rstream_hold) until ram_exit, since it opens pipes in it at any time: at the first request to a peer, when a
+ * peer has opened a link, and again after an idle link was closed.
  */
 #include "am/fail.h"
 #include "am/link_in.h"
@@ -10,6 +13,7 @@
 
 #include <errno.h>
 #include <rinfo.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,6 +114,7 @@ static void am_context_configure_pipes(struct ram *am, const ram_config_t *c)
         .flags = AM_LIBRARY,
         .timeout_ms = c->timeout_ms,
         .backend = c->backend,
+        .stream = c->stream,
         .slots = am_context_power_of_two(c->credits + 4),
         .heuristic = RMALLOC_BEST_FIT, /* requests are freed in any order */
         .mode = RPIPE_SYNC_TAGS,
@@ -137,6 +142,37 @@ static bool am_context_make_hello(struct ram *am, const ram_config_t *c)
         am->handler[i].name = name; /* a copy that exists as long as the context */
     }
     return true;
+}
+
+/* ---- its stream ---- */
+
+static void am_context_name(const struct ram *am, char *text, size_t bytes)
+{
+    snprintf(text, bytes, "ram context %llu",
+             (unsigned long long)(am->request_cfg.context & ~AM_CONTEXT_REQUESTS));
+}
+
+static int am_context_hold_stream(const struct ram *am)
+{
+    char name[64];
+    int rc;
+
+    if (am->request_cfg.stream == NULL)
+        return 0;
+    am_context_name(am, name, sizeof(name));
+    rc = rstream_hold(am->request_cfg.stream, name);
+    return rc == 0 ? 0 : am_fail(rc, "ram_init: the stream cannot be used: %s", rpipe_error(NULL));
+}
+
+/* After rexit, and in the child of a fork, there is no stream any more. */
+static void am_context_release_stream(const struct ram *am)
+{
+    char name[64];
+
+    if (am->request_cfg.stream == NULL || rpipe_initialized() != 1)
+        return;
+    am_context_name(am, name, sizeof(name));
+    (void)rstream_release(am->request_cfg.stream, name);
 }
 
 /* ---- a context ---- */
@@ -207,6 +243,11 @@ int(ram_init)(ram_t *am, const ram_config_t *cfg, size_t size)
     if (made == NULL)
         return am_fail(-ENOMEM, "ram_init: no memory for a context of %d ranks",
                        (int)rpipe_network_ranks());
+    rc = am_context_hold_stream(made);
+    if (rc != 0) {
+        am_context_destroy(made);
+        return rc;
+    }
     *am = made;
     return 0;
 }
@@ -225,6 +266,7 @@ int ram_exit(ram_t am)
         if (am->out[i] != NULL)
             am_out_close(am, am->out[i]);
     }
+    am_context_release_stream(am);
     am_context_destroy(am);
     return 0;
 }

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* context.c: rmsg_open, rmsg_close, rmsg_set_timeout, rmsg_count: a context, its configuration, and its counters. */
+/*
+ * context.c: rmsg_open, rmsg_close, rmsg_set_timeout, rmsg_count: a context, its configuration, and its counters.
+ *
+ * A context in a stream holds it (rstream_hold) until rmsg_close, since it opens pipes in it at any time: at the first send or receive, and when a
+ * peer has opened a link.
+ */
 #include "msg/fail.h"
 #include "msg/link.h"
 #include "msg/move.h"
@@ -9,6 +14,7 @@
 
 #include <errno.h>
 #include <rinfo.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -77,12 +83,25 @@ static void context_configure_pipes(struct rmsg *msg, const rmsg_config_t *c)
                    ((c->context * MSG_CONTEXT_FACTOR + MSG_WIRE_MAGIC) & (MSG_CONTEXT_BITS - 1)),
         .flags = MSG_LIBRARY,
         .backend = c->backend,
+        .stream = c->stream,
     };
     msg->out_cfg = msg->in_cfg;
     msg->in_cfg.heuristic = RMALLOC_BEST_FIT; /* messages are freed in any order, and stay long */
     msg->in_cfg.mode = RPIPE_SYNC_TAGS;
     msg->in_cfg.heap_bytes = c->heap_bytes;
     msg->in_cfg.slots = c->slots;
+}
+
+/* hold: rstream_hold or rstream_release. 0, or its code. */
+static int context_with_stream(const struct rmsg *msg,
+                               int (*hold)(rstream_t stream, const char *name))
+{
+    char name[64];
+
+    if (msg->in_cfg.stream == NULL)
+        return 0;
+    snprintf(name, sizeof(name), "rmsg context %llu", (unsigned long long)msg->context);
+    return hold(msg->in_cfg.stream, name);
 }
 
 static void context_destroy(struct rmsg *msg)
@@ -112,6 +131,7 @@ static struct rmsg *context_make(const rmsg_config_t *c)
     if (msg == NULL)
         return NULL;
     msg->process = getpid();
+    msg->context = c->context;
     msg->rank = rpipe_network_rank();
     msg->ranks = rpipe_network_ranks();
     msg->timeout_ms = context_timeout(c->timeout_ms);
@@ -158,6 +178,11 @@ int(rmsg_open)(rmsg_t *msg, const rmsg_config_t *cfg, size_t size)
     if (made == NULL)
         return msg_fail(-ENOMEM, "rmsg_open: no memory for a context of %d ranks",
                         (int)rpipe_network_ranks());
+    rc = context_with_stream(made, rstream_hold);
+    if (rc != 0) {
+        context_destroy(made);
+        return msg_fail(rc, "rmsg_open: the stream cannot be used: %s", rpipe_error(NULL));
+    }
     *msg = made;
     return 0;
 }
@@ -173,6 +198,7 @@ int rmsg_close(rmsg_t msg)
         for (int i = 0; i < msg->ranks; i++)
             if (msg->link[i] != NULL)
                 msg_link_stop(msg->link[i]);
+        (void)context_with_stream(msg, rstream_release);
     }
     context_destroy(msg);
     return 0;

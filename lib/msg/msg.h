@@ -154,6 +154,7 @@ struct msg_counts {
 struct rmsg {
     int rank, ranks;
     pid_t process;          /* that has opened it */
+    uint64_t context;       /* number of the program */
     struct msg_link **link; /* by peer; NULL: nothing was sent or received yet */
     struct match_posted posted;
     struct match_waiting waiting;

@@ -56,6 +56,7 @@ sim_tests = \
 	test/unit/test_stream-1+tcp.sim \
 	test/unit/test_stream-1-0+ofi.sim \
 	test/unit/test_stream-1-3+ofi.sim \
+	test/unit/test_stream_contexts-1+tcp.sim \
 	test/unit/test_window-1.sim \
 	test/unit/test_window-2.sim \
 	test/unit/test_window-1+tcp.sim
@@ -93,7 +94,7 @@ if HAVE_VERBS
 fake_tests += test/btl/fake_counts test/btl/fake_errors test/btl/verbs_streams
 fake_programs += test/btl/fake_conform
 if HAVE_CMOCKA
-fake_tests += test/btl/fake_cork test/btl/fake_stream
+fake_tests += test/btl/fake_cork test/btl/fake_stream test/btl/fake_stream_contexts
 endif
 endif
 check_PROGRAMS += $(fake_tests) $(fake_programs)
@@ -122,6 +123,10 @@ test_btl_fake_stream_SOURCES = test/unit/test_stream.c $(fake_verbs)
 test_btl_fake_stream_CFLAGS = $(fake_flags)
 test_btl_fake_stream_LDADD = $(public) $(CMOCKA_LIBS)
 test_btl_fake_stream_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+test_btl_fake_stream_contexts_SOURCES = test/unit/test_stream_contexts.c $(fake_verbs)
+test_btl_fake_stream_contexts_CFLAGS = $(fake_flags)
+test_btl_fake_stream_contexts_LDADD = $(public) $(CMOCKA_LIBS)
+test_btl_fake_stream_contexts_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 test_btl_verbs_counts_LDADD = lib/libutil.la
 test_btl_verbs_errors_SOURCES = test/btl/conform.h test/btl/conform_host.c test/btl/verbs_errors.c
 test_btl_verbs_errors_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) $(RDMACM_CFLAGS)

@@ -18,6 +18,7 @@ mpi_programs = \
 	test/mpi/mp_coll_recovery \
 	test/mpi/mp_coll_threads \
 	test/mpi/mp_compose \
+	test/mpi/mp_contexts \
 	test/mpi/mp_compose_recovery \
 	test/mpi/mp_death_recovery \
 	test/mpi/mp_device \
@@ -179,6 +180,10 @@ mpi_tests = \
 	test/mpi/mp_compose-3+ofi.mpi \
 	test/mpi/mp_compose-3+tcp.mpi \
 	test/mpi/mp_compose-4.mpi \
+	test/mpi/mp_contexts-2.mpi \
+	test/mpi/mp_contexts-2+hosts.mpi \
+	test/mpi/mp_contexts-2+ofi.mpi \
+	test/mpi/mp_contexts-2+tcp.mpi \
 	test/mpi/mp_compose_recovery-3.mpi \
 	test/mpi/mp_compose_recovery-5.mpi \
 	test/mpi/mp_death_recovery-3.mpi \
@@ -301,6 +306,8 @@ test_mpi_mp_gpu_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/contrib/gpu
 EXTRA_test_mpi_mp_gpu_DEPENDENCIES = test/lib/fake_cuda.la test/lib/fake_hip.la
 test_mpi_mp_compose_LDADD = $(public)
 test_mpi_mp_compose_recovery_LDADD = $(public)
+test_mpi_mp_contexts_LDADD = $(public)
+test_mpi_mp_contexts_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 test_mpi_mp_am_LDADD = $(public)
 test_mpi_mp_am_recovery_LDADD = $(public)
 test_mpi_mp_msg_LDADD = $(public)

@@ -96,6 +96,7 @@ unit_tests = \
 	test/unit/test_thread_errors \
 	test/unit/test_thread_misuse \
 	test/unit/test_stream \
+	test/unit/test_stream_contexts \
 	test/unit/test_trace \
 	test/unit/test_segregated_fit \
 	test/unit/test_tree_fit \
@@ -187,6 +188,8 @@ test_unit_test_pipe_threads_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_cork_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_stream_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_stream_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+test_unit_test_stream_contexts_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_stream_contexts_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 test_unit_test_pipe_waiting_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_neighbors_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_reduce_LDADD = $(public) $(CMOCKA_LIBS) -lm
@@ -261,6 +264,7 @@ noinst_HEADERS = \
 	test/lib/cells.h \
 	test/lib/check.h \
 	test/lib/clock_ms.h \
+	test/lib/contexts.h \
 	test/lib/pattern.h \
 	test/lib/port.h \
 	test/lib/counts.h \

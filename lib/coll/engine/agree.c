@@ -2,6 +2,7 @@
 /* agree.c: see agree.h. */
 #include "coll/engine/agree.h"
 
+#include "coll/engine/edge.h"
 #include "coll/engine/fail.h"
 #include "util/clock.h"
 #include "util/hash.h"
@@ -116,7 +117,8 @@ static int agree_open_pipe(const struct rteam *t, int member, bool out)
                           .heuristic = RMALLOC_BEST_FIT,
                           .heap_bytes = 65536 + 4 * t->agree->message_bytes,
                           .timeout_ms = R_AT_ONCE,
-                          .backend = t->backend};
+                          .backend = t->backend,
+                          .stream = t->stream};
 
     cfg.heap_bytes_at_most = cfg.heap_bytes;
     return rpipe_open(out ? &p->out : &p->in, &cfg);
@@ -369,7 +371,7 @@ int agree_decide(struct rteam *t, uint64_t *flags, const uint64_t **dead, int ti
                 (unsigned long long)a->number, timeout_ms, agree_awaited(t),
                 t->rank[agree_awaited(t)]);
         if (t->shape.hosts > 1)
-            (void)rpipe_progress();
+            edge_drive(t);
         if (looks < AGREE_YIELDS)
             sched_yield();
         else

@@ -79,15 +79,24 @@ static int edge_open(struct rteam *t, int member, bool out)
                           .heap_bytes = 2 * t->heap_bytes,
                           .heap_bytes_at_most = 2 * t->heap_bytes,
                           .timeout_ms = t->timeout_ms,
-                          .backend = t->backend};
+                          .backend = t->backend,
+                          .stream = t->stream};
+    rch_t *end;
+    int rc;
 
     if (edge == NULL)
         return coll_fail(-ENOMEM, "no memory for the pipe to member %d", member);
-    if ((out ? edge->out : edge->in) != NULL)
+    end = out ? &edge->out : &edge->in;
+    if (*end != NULL)
         return 0;
     if (cfg.heap_bytes < EDGE_HEAP_LEAST)
         cfg.heap_bytes = cfg.heap_bytes_at_most = EDGE_HEAP_LEAST;
-    return rpipe_open(out ? &edge->out : &edge->in, &cfg);
+    rc = rpipe_open(end, &cfg);
+    if (rc == 0 && t->stream != NULL && t->driver == NULL) {
+        t->driver = *end;
+        t->driver_reads = !out;
+    }
+    return rc;
 }
 
 /* Of a writer: its readers are the leaders of all other hosts. */
@@ -145,6 +154,18 @@ int edge_open_all(struct rteam *t, const struct program *p)
     return rc;
 }
 
+void edge_drive(const struct rteam *t)
+{
+    int ready;
+
+    if (t->driver == NULL)
+        (void)rpipe_progress();
+    else if (t->driver_reads)
+        (void)rpipe_poll(&t->driver, 1, &ready, 0);
+    else
+        (void)rpipe_room(t->driver, 0);
+}
+
 /* The writer of a cast waits for its readers, but not those of a team that has failed: one may never open it. */
 static void edge_close(const struct rteam *t, struct edge *edge)
 {
@@ -176,6 +197,7 @@ static void edge_close_array(const struct rteam *t, struct edge ***edges)
 
 void edge_close_all(struct rteam *t)
 {
+    t->driver = NULL;
     edge_close_array(t, &t->edges);
     edge_close_array(t, &t->casts);
 }

@@ -16,6 +16,12 @@ int edge_open_all(struct rteam *t, const struct program *p);
 /* Closes all. */
 void edge_close_all(struct rteam *t);
 
+/*
+ * Progress while a member waits: of the stream of the team alone, by one of its pipes, without a lock of the library; without a stream, or
+ * before there is a pipe, of all pipes of the process.
+ */
+void edge_drive(const struct rteam *t);
+
 int edge_send(struct rteam *t, struct operation *o, const struct step *s, uint32_t i);
 int edge_recv(struct rteam *t, struct operation *o, const struct step *s);
 /* Frees the messages that the operation has received. */

@@ -24,6 +24,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,6 +115,39 @@ static int team_set_ranks(struct rteam *t, const int *ranks, int n, struct error
     }
     free(sorted);
     return rc;
+}
+
+/* ---- its stream ---- */
+
+/* hold: rstream_hold or rstream_release. 0, or its code. */
+static int team_with_stream(const struct rteam *t, int (*hold)(rstream_t stream, const char *name),
+                            rstream_t stream)
+{
+    char name[64];
+
+    snprintf(name, sizeof(name), "rcoll context %llu", (unsigned long long)t->context);
+    return hold(stream, name);
+}
+
+/* With flags, threads of the program or of the library use the pipes of the team. */
+static int team_set_stream(struct rteam *t, const rcoll_team_config_t *cfg, struct error *err)
+{
+    int rc;
+
+    t->context = cfg->context;
+    if (cfg->stream == NULL)
+        return 0;
+    if (cfg->flags != 0)
+        return error_set(
+            err, -EINVAL,
+            "stream is given and flags has %s; the pipes of a stream belong to one thread at a "
+            "time",
+            (cfg->flags & RCOLL_ASYNC) != 0 ? "RCOLL_ASYNC" : "RCOLL_THREADS");
+    rc = team_with_stream(t, rstream_hold, cfg->stream);
+    if (rc != 0)
+        return error_set(err, rc, "the stream cannot be used: %s", rpipe_error(NULL));
+    t->stream = cfg->stream;
+    return 0;
 }
 
 /* ---- the board ---- */
@@ -271,6 +305,8 @@ static void team_destroy(struct rteam *t)
     agree_close(t);
     while (t->plans.next != NULL && !list_empty(&t->plans))
         plan_destroy(container_of(t->plans.next, struct rplan, in_plans));
+    if (t->stream != NULL && rpipe_initialized() == 1)
+        (void)team_with_stream(t, rstream_release, t->stream);
     if (t->board != NULL)
         (void)rboard_close(t->board);
     if (t->mem != NULL)
@@ -330,6 +366,8 @@ int team_open(struct rteam **team, const rcoll_team_config_t *cfg, const int *ra
     rc = team_check_config(t, cfg, err);
     if (rc == 0)
         rc = team_set_ranks(t, ranks, n, err);
+    if (rc == 0)
+        rc = team_set_stream(t, cfg, err);
     if (rc == 0)
         rc = name_take(&t->name, cfg->context, t->rank, t->size, err);
     if (rc == 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* run.c: rcoll_plan, rcoll_start, rcoll_test, rcoll_wait, rcoll_wait_any, rcoll_free, rcoll_run, rcoll_barrier. */
 #include "coll/engine/async.h"
+#include "coll/engine/edge.h"
 #include "coll/engine/engine.h"
 #include "coll/engine/fail.h"
 #include "coll/engine/plan.h"
@@ -148,7 +149,7 @@ static int run_test(struct rplan *plan)
         team_compare_operations(t);
         if (team_is_lost(t))
             engine_end_all(t);
-        (void)rpipe_progress(); /* may sleep: no board is loaded after it */
+        edge_drive(t); /* may sleep: no board is loaded after it */
     }
     return run_is_over(t, plan) ? run_result(plan, "rcoll_test") : R_PENDING;
 }

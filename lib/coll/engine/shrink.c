@@ -58,7 +58,8 @@ static int shrink_open(rteam_t *living, struct rteam *t, const uint64_t *dead, s
                                .depth = t->depth,
                                .flags = team_flags(t),
                                .timeout_ms = t->timeout_ms == 0 ? R_AT_ONCE : t->timeout_ms,
-                               .backend = t->backend};
+                               .backend = t->backend,
+                               .stream = t->stream};
     int *ranks = malloc((size_t)t->size * sizeof(*ranks)), n = 0, rc;
 
     if (ranks == NULL)

@@ -33,7 +33,8 @@ static int split_open(rteam_t *team, struct rteam *of, struct split_member *list
                                .depth = of->depth,
                                .flags = team_flags(of),
                                .timeout_ms = of->timeout_ms == 0 ? R_AT_ONCE : of->timeout_ms,
-                               .backend = of->backend};
+                               .backend = of->backend,
+                               .stream = of->stream};
     int *ranks = malloc((size_t)of->size * sizeof(*ranks)), n = 0, rc;
 
     if (ranks == NULL)

@@ -47,6 +47,9 @@ struct rteam {
     bool with_async;
     _Atomic int timeout_ms;
     char *backend;
+    uint64_t context; /* of the program */
+    rstream_t
+        stream; /* of the pipes, which are opened at any time: held until the team is closed; NULL: none */
     uint32_t depth;
     uint64_t heap_bytes, mem_bytes;
     uint64_t heap_ready; /* bytes of the own heap, from its beginning, that are allocated */
@@ -68,6 +71,8 @@ struct rteam {
     struct rplan *barrier;
     struct rplan *cache[TEAM_CACHE];
     struct edge **edges; /* pipes to and from each member of other hosts; NULL: none yet */
+    rch_t driver; /* one of these pipes, by which the stream is driven; NULL: none, or no stream */
+    bool driver_reads;
     struct edge **casts; /* the cast of which each member is the writer; NULL: none yet */
     uint64_t name;       /* the same at all members, and different in each team of a process */
     uint64_t splits;     /* calls of rcoll_split */

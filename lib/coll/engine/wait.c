@@ -5,6 +5,7 @@
  */
 #include "coll/engine/wait.h"
 
+#include "coll/engine/edge.h"
 #include "coll/engine/engine.h"
 #include "coll/engine/fail.h"
 #include "coll/engine/plan.h"
@@ -80,7 +81,7 @@ static void wait_sleep(struct rteam *t)
     if (n > 0)
         (void)rboard_sleep(t->board, word, n, WAIT_SLICE_MS);
     else {
-        (void)rpipe_progress();
+        edge_drive(t);
         clock_sleep(WAIT_NAP_NS);
     }
 }
@@ -117,7 +118,7 @@ static bool wait_pause(struct rteam *t, struct team_waiter *w)
     if (w->polls % (WAIT_CHECK_EVERY / 4) != 0)
         return false;
     if (pipes)
-        (void)rpipe_progress();
+        edge_drive(t);
     now = clock_now();
     if (w->idle_since == 0)
         w->idle_since = now;
