@@ -7,10 +7,7 @@
  */
 #include "rpipe/end/call_context.h"
 
-#include "util/cpu.h"
-
 #include <pthread.h>
-#include <stdatomic.h>
 
 #define SHARDS 16u
 
@@ -18,7 +15,7 @@ static struct {
     _Atomic uint32_t threads;
 } __attribute__((aligned(CACHE_LINE))) call_context_shards[SHARDS];
 
-static _Atomic bool call_context_ending;
+_Atomic bool calls_ending;
 static _Thread_local bool call_context_leader; /* this thread is in rexit */
 static _Thread_local const char *call_context_name;
 
@@ -50,16 +47,12 @@ void call_leave(const struct call *call)
     call_context_name = call->outer;
 }
 
-bool calls_ended(void)
-{
-    return UNLIKELY(atomic_load_explicit(&call_context_ending, memory_order_seq_cst)) &&
-           !call_context_leader;
-}
+bool calls_end_here(void) { return call_context_leader; }
 
 void calls_end(void)
 {
     call_context_leader = true;
-    atomic_store_explicit(&call_context_ending, true, memory_order_seq_cst);
+    atomic_store_explicit(&calls_ending, true, memory_order_seq_cst);
 }
 
 void calls_done(void) { call_context_leader = false; }

@@ -18,6 +18,9 @@
 #ifndef RPIPE_END_CALL_CONTEXT_H
 #define RPIPE_END_CALL_CONTEXT_H
 
+#include "util/cpu.h"
+
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -39,8 +42,13 @@ void call_leave(const struct call *call);
 const char *call_name(void);
 /* Only the name, without the count: returns the name to restore. */
 const char *call_rename(const char *name);
-/* Another thread is in rexit, or has been: this call ends. */
-bool calls_ended(void);
+extern _Atomic bool calls_ending;   /* a thread is in rexit, or has been */
+bool calls_end_here(void) NOINLINE; /* it is this thread, which is in rexit */
+/* Another thread is in rexit, or has been: this call ends. seq_cst: after the count of call_enter; rexit uses the opposite order */
+static inline bool calls_ended(void)
+{
+    return UNLIKELY(atomic_load_explicit(&calls_ending, memory_order_seq_cst)) && !calls_end_here();
+}
 
 /* ---- rexit ---- */
 void calls_end(void);    /* from here on calls_ended() is true for all threads but this one */

@@ -7,28 +7,14 @@
 #include "util/settings.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stddef.h>
 
-static _Atomic int job_state_now;
+_Atomic int job_state_now;
 static int job_state_own, job_state_ranks;
 
 void job_state_set(enum job_state state)
 {
     atomic_store_explicit(&job_state_now, (int)state, memory_order_release);
-}
-
-/* acquire: pairs with job_state_set; what rinit has set up is visible */
-static enum job_state job_state_get(void)
-{
-    return (enum job_state)atomic_load_explicit(&job_state_now, memory_order_acquire);
-}
-
-bool job_is_open(void)
-{
-    enum job_state now = job_state_get();
-
-    return now == JOB_OPEN || now == JOB_LEAVING;
 }
 
 bool job_is_forked(void) { return job_state_get() == JOB_FORKED; }
