@@ -224,6 +224,21 @@ int R_VERB(rsend, rpipe_send, (rch_t ch, const void *buf, size_t bytes, int flag
 /* Copies the next message to buf and frees it. -EMSGSIZE: it has *bytes > room, and is still the next one. */
 int R_VERB(rrecv, rpipe_recv, (rch_t ch, void *buf, size_t room, size_t *bytes, int flags));
 
+/* A message as rtake hands it over. The layout is final. */
+typedef struct rtaken {
+    raddr_t d;     /* the caller's until rfree; ADDR_NULL: the payload is in `slot` */
+    void *mem;     /* address of the payload: in memory of the pipe, or `slot` of this structure */
+    size_t bytes;  /* of the payload */
+    uint64_t tag;  /* the header of the message */
+    char slot[40]; /* a payload that has travelled in its slot; undefined behind it */
+} rtaken_t;
+
+/* Sends a copy of bytes at buf as one message with this header; never waits. R_PENDING: not sent. */
+int R_VERB(rpost, rpipe_post, (rch_t ch, const void *buf, size_t bytes, uint64_t tag));
+
+/* rread_nb, with header and address; a payload from a slot is copied, and has no descriptor. R_PENDING: no message yet. */
+int R_VERB(rtake, rpipe_take, (rch_t ch, rtaken_t *m));
+
 /* Writer: gives an unsent message its header, one number; 0 unless set. */
 int R_VERB(rset_tag, rpipe_set_tag, (rch_t ch, raddr_t d, uint64_t tag));
 

@@ -3,7 +3,7 @@
  * instruction_calls.c: messages through a pipe of this process to itself, for test/instructions, which counts what the calls of
  * the data path execute. Half a ring is sent, then received, so that no call waits.
  *
- * usage: instruction_calls put|get write|send BYTES
+ * usage: instruction_calls put|get write|send|post BYTES
  */
 #include <rpipe.h>
 
@@ -55,6 +55,23 @@ static void by_send(rch_t out, rch_t in, size_t bytes)
     }
 }
 
+static void by_post(rch_t out, rch_t in, size_t bytes)
+{
+    char buffer[4096] = {0};
+    rtaken_t m;
+
+    for (int i = 0; i < HALF; i++) {
+        buffer[0] = (char)i;
+        check("rpost", rpost(out, buffer, bytes, (uint64_t)i));
+    }
+    for (int i = 0; i < HALF; i++) {
+        check("rtake", rtake(in, &m));
+        check("the message", m.bytes != bytes || *(char *)m.mem != (char)i || m.tag != (uint64_t)i);
+        if (m.d != ADDR_NULL)
+            check("rfree", rfree(in, m.d));
+    }
+}
+
 int main(int argc, char **argv)
 {
     rpipe_config_t cfg = {.slots = 2 * HALF};
@@ -63,7 +80,7 @@ int main(int argc, char **argv)
     long bytes = argc == 4 ? strtol(argv[3], NULL, 10) : 0;
 
     if (bytes < 1 || bytes > 4096) {
-        fprintf(stderr, "usage: instruction_calls put|get write|send BYTES\n");
+        fprintf(stderr, "usage: instruction_calls put|get write|send|post BYTES\n");
         return 2;
     }
     check("rinit", rinit(&rank, NULL));
@@ -77,6 +94,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < LAPS; i++) {
         if (strcmp(argv[2], "send") == 0)
             by_send(out, in, (size_t)bytes);
+        else if (strcmp(argv[2], "post") == 0)
+            by_post(out, in, (size_t)bytes);
         else
             by_write(out, in, (size_t)bytes);
     }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * recv.c: rrecv, the next message into memory of the program.
+ * recv.c: rrecv, the next message into memory of the program; and rtake, the next message with all that is known about it.
  *
- * The fast path copies a small payload out of its slot. All other messages are rread, a copy and rfree, as one attempt. A message
- * that is larger than the memory stays the next one: its size is read before it is taken.
+ * The fast path copies a small payload out of its slot. All other messages of rrecv are rread, a copy and rfree, as one attempt. A
+ * message that is larger than the memory stays the next one: its size is read before it is taken. rtake takes every message: a
+ * payload that was in its slot is copied, one in the heap stays there, and has a descriptor.
  */
 #include "rpipe/data/attempt.h"
 #include "rpipe/data/copy_small.h"
+#include "rpipe/data/handle.h"
 #include "rpipe/data/push.h"
 #include "rpipe/end/cork.h"
 #include "rpipe/end/device.h"
@@ -200,6 +202,127 @@ int rpipe_recv(rch_t ch, void *buf, size_t room, size_t *bytes, int flags)
     RPIPE_FAILPOINT("rrecv: slot given back");
     if (bytes != NULL)
         *bytes = n;
+    compiler_store_before_wake_look(); /* or the fence of wake_writer, before which the load proves nothing */
+    if (UNLIKELY((atomic_load_explicit(&ch->ring->control.writer_wake, memory_order_relaxed) |
+                  ch->fences) != 0))
+        return read_after(ch);
+    return 0;
+}
+
+/* ---- rtake ---- */
+
+static_assert(sizeof(((rtaken_t *)NULL)->slot) == DESC_INLINE_MAX, "what travels in a slot fits");
+
+/* The message `d` is the caller's: its payload, and no descriptor, if it was in its slot. */
+static void recv_hand_over(struct rch *ch, struct rdesc *d, rtaken_t *m)
+{
+    m->bytes = d->size;
+    m->tag = d->header;
+    if (d->units != 0) {
+        m->d = desc_users_handle(d, ch->pool.key);
+        m->mem = d->mem;
+        return;
+    }
+    m->d = ADDR_NULL;
+    m->mem = m->slot;
+    memcpy(m->slot, d->mem, d->size);
+    read_release(ch, d);
+}
+
+struct taken_arguments {
+    struct read_arguments read;
+    rtaken_t *m;
+};
+
+/* Within the attempt: behind it another thread may have closed the end. */
+static int recv_taken_attempt(struct rch *ch, void *arguments)
+{
+    struct taken_arguments *a = arguments;
+    int rc = read_attempt(ch, &a->read);
+
+    if (rc == 0)
+        recv_hand_over(ch, a->read.d, a->m);
+    return rc;
+}
+
+static NOINLINE int recv_taken_slow(struct rch *ch, rtaken_t *m)
+{
+    struct taken_arguments a = {.read = {.peeked = true}, .m = m};
+    struct call call;
+    int rc = call_begin(&call, "rtake", ch, SIDE_READER);
+    uint32_t row;
+
+    if (rc == 0 && m == NULL)
+        rc = call_error(ch, -EINVAL, "m is NULL");
+    if (rc != 0)
+        return call_end(&call, rc);
+    row = trace_begin(ch, TRACE_READ);
+    rc = call_once(ch, recv_taken_attempt, &a);
+    trace_end(row, a.read.number, a.read.size, rc);
+    return call_end(&call, rc);
+}
+
+/* The slot is complete, and not that of a small message, or was not when it was tested. */
+static NOINLINE int recv_taken_any(struct rch *ch, rtaken_t *m)
+{
+    struct rdesc *d;
+    int rc = read_own(ch, &d);
+
+    if (LIKELY(rc == 0))
+        recv_hand_over(ch, d, m);
+    return rc;
+}
+
+/* The slot is empty: as recv_nothing without waiting. */
+static NOINLINE int recv_taken_nothing(struct rch *ch, rtaken_t *m)
+{
+    cork_before_wait();
+    if (UNLIKELY(push_judges(ch)))
+        push_wait(ch);
+    if (UNLIKELY(liveness_died(ch->liveness) ||
+                 /* acquire: as in mapped_at_end */
+                 atomic_load_explicit(&ch->ring->control.final, memory_order_acquire) != 0)) {
+        ch->r.waits.polls = PUSH_WHOLE_WAIT;
+        return recv_taken_slow(ch, m);
+    }
+    ch->r.waits.polls++;
+    ch->stalls_ring++;
+    return R_PENDING;
+}
+
+/* A leaf without a stack frame, as rpipe_recv. */
+int rpipe_take(rch_t ch, rtaken_t *m)
+{
+    const struct slot *s;
+    uint64_t next;
+    size_t n;
+
+    if (UNLIKELY(ch == NULL || m == NULL ||
+                 atomic_load_explicit(&ch->state, memory_order_acquire) != READER_READY))
+        return recv_taken_slow(ch, m);
+    next = ch->r.nread;
+    s = end_slot(ch, next);
+    if (UNLIKELY(!ring_slot_ready(s, next + 1)))
+        return recv_taken_nothing(ch, m);
+    /* each is loaded once: the peer may change them at any time */
+    n = __atomic_load_n(&s->bytes, __ATOMIC_RELAXED);
+    if (UNLIKELY(__atomic_load_n(&s->kind, __ATOMIC_RELAXED) != SLOT_INLINE || n > DESC_INLINE_MAX))
+        return recv_taken_any(ch, m);
+    RPIPE_FAILPOINT("rtake: message seen");
+    if (LIKELY(n <= sizeof(uint64_t)))
+        memcpy(m->slot, s->payload, sizeof(uint64_t));
+    else
+        memcpy(m->slot, s->payload, DESC_INLINE_MAX);
+    m->tag = s->header;
+    m->d = ADDR_NULL;
+    m->mem = m->slot;
+    m->bytes = n;
+    RPIPE_FAILPOINT("rtake: slot copied");
+    ch->r.nread = next + 1;
+    ch->bytes += n;
+    /* release: the slot is copied before the writer overwrites it. Pairs with slot_credit_refresh */
+    atomic_store_explicit(&ch->credit->line.slots_read, next + 1, memory_order_release);
+    RPIPE_FAILPOINT("rtake: slot given back");
     compiler_store_before_wake_look(); /* or the fence of wake_writer, before which the load proves nothing */
     if (UNLIKELY((atomic_load_explicit(&ch->ring->control.writer_wake, memory_order_relaxed) |
                   ch->fences) != 0))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * send.c: rsend, a message without a descriptor; and rshrink.
+ * send.c: rsend and rpost, a message without a descriptor; and rshrink.
  *
  * The fast path stores a small payload into its slot. All other messages are rmalloc, a copy and rwrite, as one attempt under one
- * deadline.
+ * deadline. rsend has the tag 0, and rpost never waits; nothing else differs.
  */
 #include "rpipe/data/attempt.h"
 #include "rpipe/data/copy_small.h"
@@ -25,6 +25,7 @@
 
 struct send_arguments {
     const void *payload;
+    uint64_t tag;
     struct alloc_arguments alloc;
     struct write_arguments write;
     struct awaited awaited;
@@ -53,6 +54,7 @@ static int send_attempt(struct rch *ch, void *arguments)
         if (rc != 0)
             return rc;
         a->write.d = a->alloc.d;
+        a->write.d->header = a->tag;
         rc = send_fill(ch, a->write.d->mem, a);
         if (rc != 0)
             return rc;
@@ -75,16 +77,18 @@ static int send_message(struct rch *ch, struct send_arguments *a, bool wait)
     return rc;
 }
 
-static NOINLINE int send_slow(struct rch *ch, const void *buf, size_t bytes, int flags)
+static NOINLINE int send_slow(struct rch *ch, const char *name, const void *buf, size_t bytes,
+                              uint64_t tag, int flags)
 {
     bool wait = (flags & R_NOWAIT) == 0;
     struct send_arguments a = {
         .payload = buf,
+        .tag = tag,
         .alloc = {bytes, NULL, false, {"memory given back by the reader", 0}},
         .write = {.bytes = bytes, .wait = wait, .awaited = {"free slot in the ring", 0}},
         .awaited = {"memory given back by the reader", 0}};
     struct call call;
-    int rc = call_begin(&call, "rsend", ch, SIDE_WRITER);
+    int rc = call_begin(&call, name, ch, SIDE_WRITER);
 
     if (rc == 0)
         rc = call_check_flags(ch, flags);
@@ -99,23 +103,26 @@ static NOINLINE int send_slow(struct rch *ch, const void *buf, size_t bytes, int
  * A message of the heap: the calls that it consists of, as long as none of them has to wait. What they cannot do now is done, or
  * reported, by send_slow.
  */
-static NOINLINE int send_block(struct rch *ch, const void *buf, size_t bytes, int flags)
+static NOINLINE int send_block(struct rch *ch, const char *name, const void *buf, size_t bytes,
+                               uint64_t tag, int flags)
 {
     struct rdesc *d;
 
     if (ch == NULL || atomic_load_explicit(&ch->state, memory_order_acquire) != WRITER_READY ||
         bytes <= ch->inline_max || bytes > COPY_UNCOUNTED_MOST || (flags & ~R_NOWAIT) != 0 ||
         buf == NULL || (d = write_own_alloc(ch, bytes)) == NULL)
-        return send_slow(ch, buf, bytes, flags);
+        return send_slow(ch, name, buf, bytes, tag, flags);
     memcpy(d->mem, buf, bytes);
+    d->header = tag;
     if (write_own(ch, d) == 0)
         return 0;
     (void)write_unalloc(ch, d);
-    return send_slow(ch, buf, bytes, flags);
+    return send_slow(ch, name, buf, bytes, tag, flags);
 }
 
 /* There is a free slot, and the payload fits into it. */
-static FORCE_INLINE int send_publish(struct rch *ch, const void *buf, size_t bytes, uint64_t sent)
+static FORCE_INLINE int send_publish(struct rch *ch, const void *buf, size_t bytes, uint64_t tag,
+                                     uint64_t sent)
 {
     uint32_t offset = end_slot_offset(ch, sent);
     struct slot *s = ring_slot_at(ch->ring, offset);
@@ -125,7 +132,7 @@ static FORCE_INLINE int send_publish(struct rch *ch, const void *buf, size_t byt
     atomic_store_explicit(&ch->w.sent, sent + 1, memory_order_relaxed);
     RPIPE_FAILPOINT("rsend: before the slot");
     copy_small(s->payload, buf, bytes);
-    s->header = 0;
+    s->header = tag;
     s->word = slot_word_inline(bytes);
     RPIPE_FAILPOINT("rsend: before the flag");
     ring_slot_publish(s, sent + 1);
@@ -138,30 +145,42 @@ static FORCE_INLINE int send_publish(struct rch *ch, const void *buf, size_t byt
  * At the watermark, or without a free slot: reads the credit line first. Memory of the heap is not needed here; rwrite and rmalloc
  * refresh both.
  */
-static NOINLINE int send_with_credits(struct rch *ch, const void *buf, size_t bytes, int flags)
+static NOINLINE int send_with_credits(struct rch *ch, const char *name, const void *buf,
+                                      size_t bytes, uint64_t tag, int flags)
 {
     uint64_t sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
 
     ch->credit_fetches++;
     if (credit_refresh_slots(ch) != 0 || sent == ch->w.slots.limit)
-        return send_slow(ch, buf, bytes, flags);
+        return send_slow(ch, name, buf, bytes, tag, flags);
     slot_credit_schedule(&ch->w.slots, sent);
-    return send_publish(ch, buf, bytes, sent);
+    return send_publish(ch, buf, bytes, tag, sent);
 }
 
 /* A leaf without a stack frame: everything that is not always done is a call at the end. */
-int rpipe_send(rch_t ch, const void *buf, size_t bytes, int flags)
+static FORCE_INLINE int send_small(struct rch *ch, const char *name, const void *buf, size_t bytes,
+                                   uint64_t tag, int flags)
 {
     uint64_t sent;
 
     if (UNLIKELY(ch == NULL ||
                  atomic_load_explicit(&ch->state, memory_order_acquire) != WRITER_READY ||
                  bytes > ch->inline_max || (flags & ~R_NOWAIT) != 0 || buf == NULL))
-        return send_block(ch, buf, bytes, flags);
+        return send_block(ch, name, buf, bytes, tag, flags);
     sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
     if (UNLIKELY(sent >= ch->w.slots.look_at))
-        return send_with_credits(ch, buf, bytes, flags);
-    return send_publish(ch, buf, bytes, sent);
+        return send_with_credits(ch, name, buf, bytes, tag, flags);
+    return send_publish(ch, buf, bytes, tag, sent);
+}
+
+int rpipe_send(rch_t ch, const void *buf, size_t bytes, int flags)
+{
+    return send_small(ch, "rsend", buf, bytes, 0, flags);
+}
+
+int rpipe_post(rch_t ch, const void *buf, size_t bytes, uint64_t tag)
+{
+    return send_small(ch, "rpost", buf, bytes, tag, R_NOWAIT);
 }
 
 /* ---- rshrink ---- */
