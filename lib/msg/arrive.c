@@ -86,7 +86,7 @@ arrive_abandoned(struct msg_link *l, const struct msg_wire *w, struct msg_reques
     return r;
 }
 
-static const char *arrive_msg(struct msg_link *l, const struct msg_wire *w, raddr_t d)
+static const char *arrive_msg(struct msg_link *l, const struct msg_wire *w, const rtaken_t *m)
 {
     struct msg_request *r;
 
@@ -98,15 +98,15 @@ static const char *arrive_msg(struct msg_link *l, const struct msg_wire *w, radd
     if (MSG_UNLIKELY(r != NULL && r->abandoned))
         r = arrive_abandoned(l, w, r);
     if (r == NULL)
-        return msg_kept_add(l, w, d, NULL);
+        return msg_kept_add(l, w, m, NULL);
     l->msg->counts.received_posted++;
     msg_unpost(l->msg, r);
     msg_request_matched(r, l, w->space, w->word, w->bytes);
     if (r->total == sizeof(uint64_t))
-        memcpy(r->buf, rmalloc_ptr(l->in, d), sizeof(uint64_t));
+        memcpy(r->buf, m->mem, sizeof(uint64_t));
     else if (r->total > 0)
-        memcpy(r->buf, rmalloc_ptr(l->in, d), r->total);
-    (void)rmalloc_free(l->in, d);
+        memcpy(r->buf, m->mem, r->total);
+    msg_taken_free(l, m);
     msg_kept_consumed(l, w->bytes);
     msg_request_received(l->msg, r, 0);
     return NULL;
@@ -132,7 +132,7 @@ static const char *arrive_rts(struct msg_link *l, const struct msg_wire *w,
     if (MSG_UNLIKELY(r != NULL && r->abandoned && !r->advertised)) /* advertised: DATA will come */
         r = arrive_abandoned(l, w, r);
     if (r == NULL)
-        return msg_kept_add(l, w, ADDR_NULL, f);
+        return msg_kept_add(l, w, NULL, f);
     l->msg->counts.received_offered++;
     advertised = r->advertised;
     msg_unpost(l->msg, r);
@@ -184,15 +184,15 @@ static inline struct msg_request *arrive_receive(struct msg_link *l, uint32_t id
                : NULL;
 }
 
-static const char *arrive_part(struct msg_link *l, const struct msg_wire *w, raddr_t d)
+static const char *arrive_part(struct msg_link *l, const struct msg_wire *w, const rtaken_t *m)
 {
     struct msg_request *r = arrive_receive(l, w->word, MSG_ARRIVING, MSG_ARRIVING);
 
     if (r == NULL || w->space != 0 || w->bytes == 0 || w->bytes > r->total - r->moved)
         return "a part that no receive waits for";
     if (r->buf != NULL)
-        memcpy(r->buf + r->moved, rmalloc_ptr(l->in, d), w->bytes);
-    (void)rmalloc_free(l->in, d);
+        memcpy(r->buf + r->moved, m->mem, w->bytes);
+    msg_taken_free(l, m);
     r->moved += w->bytes;
     RPIPE_FAILPOINT("rmsg receive: part copied");
     if (r->moved == r->total)
@@ -242,16 +242,15 @@ static const char *arrive_abort(struct msg_link *l, uint32_t receive)
 
 /* ---- dispatch ---- */
 
-static const char *arrive_fixed(struct msg_link *l, const struct msg_wire *w, raddr_t d)
+static const char *arrive_fixed(struct msg_link *l, const struct msg_wire *w, const rtaken_t *m)
 {
     struct msg_wire_fields f;
     bool valid;
 
     if (w->kind == MSG_WIRE_WINDOW || w->kind == MSG_WIRE_CELLS)
-        return msg_window_arrived(l, w, d);
-    valid = msg_wire_fields(w, w->bytes > 0 ? rmalloc_ptr(l->in, d) : NULL, &f);
-
-    (void)rmalloc_free(l->in, d);
+        return msg_window_arrived(l, w, m);
+    valid = msg_wire_fields(w, m->mem, &f);
+    msg_taken_free(l, m);
     if (!valid)
         return "a message whose fields are not valid";
     switch (w->kind) {
@@ -276,7 +275,7 @@ static const char *arrive_fixed(struct msg_link *l, const struct msg_wire *w, ra
     }
 }
 
-int msg_arrive(struct msg_link *l, int rc, raddr_t d, size_t size)
+int msg_arrive(struct msg_link *l, int rc, const rtaken_t *m)
 {
     const char *wrong;
     struct msg_wire w;
@@ -284,15 +283,15 @@ int msg_arrive(struct msg_link *l, int rc, raddr_t d, size_t size)
     if (MSG_UNLIKELY(rc != 0))
         return msg_link_end(l, rc == R_EOF ? -EPIPE : rc,
                             rc == R_EOF ? "it has closed its context" : rpipe_error(l->in));
-    if (MSG_UNLIKELY(!msg_wire_parse(rpipe_tag(l->in, d), size, &w)))
+    if (MSG_UNLIKELY(!msg_wire_parse(m->tag, m->bytes, &w)))
         return msg_link_violation(l, "a header that is not valid");
     if (MSG_UNLIKELY(l->state == LINK_OPENING || w.kind == MSG_WIRE_HELLO))
-        return msg_link_greeted(l, &w, d);
+        return msg_link_greeted(l, &w, m);
     if (MSG_LIKELY(w.kind == MSG_WIRE_MSG))
-        wrong = arrive_msg(l, &w, d);
+        wrong = arrive_msg(l, &w, m);
     else if (w.kind == MSG_WIRE_PART)
-        wrong = arrive_part(l, &w, d);
+        wrong = arrive_part(l, &w, m);
     else
-        wrong = arrive_fixed(l, &w, d);
+        wrong = arrive_fixed(l, &w, m);
     return MSG_LIKELY(wrong == NULL) ? 0 : msg_link_violation(l, wrong);
 }

@@ -31,7 +31,7 @@ void msg_kept_drop(struct rmsg *msg, struct msg_message *m)
 }
 
 /* A message that no receive has matched. NULL, or what is wrong. */
-const char *msg_kept_add(struct msg_link *l, const struct msg_wire *w, raddr_t d,
+const char *msg_kept_add(struct msg_link *l, const struct msg_wire *w, const rtaken_t *taken,
                          const struct msg_wire_fields *offer)
 {
     const uint64_t bytes = offer != NULL ? offer->bytes : w->bytes;
@@ -54,11 +54,10 @@ const char *msg_kept_add(struct msg_link *l, const struct msg_wire *w, raddr_t d
         m->cell = offer->extra;
         m->where = offer->where;
     } else if (bytes > MSG_WIRE_SLOT_BYTES) {
-        m->d = d;
+        m->d = taken->d;
     } else {
-        if (bytes > 0)
-            memcpy(m->slot, rmalloc_ptr(l->in, d), bytes);
-        (void)rmalloc_free(l->in, d);
+        memcpy(m->slot, taken->mem, bytes);
+        msg_taken_free(l, taken);
     }
     m->match.node[MATCH_EXACT].key = (struct match_key){w->word, l->peer, w->space};
     match_wait(&msg->waiting, &m->match);

@@ -9,8 +9,8 @@
 
 #include "msg/msg.h"
 
-/* Keeps a message: d of the pipe, or (offer not NULL) one whose payload is at the sender. NULL, or what is wrong. */
-const char *msg_kept_add(struct msg_link *l, const struct msg_wire *w, raddr_t d,
+/* Keeps a message: what rtake has handed over, or (offer not NULL) one whose payload is at the sender. NULL, or what is wrong. */
+const char *msg_kept_add(struct msg_link *l, const struct msg_wire *w, const rtaken_t *taken,
                          const struct msg_wire_fields *offer);
 /* Frees a message that is not in msg->waiting. */
 void msg_kept_free(struct rmsg *msg, struct msg_message *m);

@@ -255,7 +255,7 @@ static void link_greet(struct msg_link *l)
         link_opened(l);
 }
 
-int msg_link_greeted(struct msg_link *l, const struct msg_wire *w, raddr_t d)
+int msg_link_greeted(struct msg_link *l, const struct msg_wire *w, const rtaken_t *m)
 {
     struct msg_wire_hello theirs;
     struct error err = {""};
@@ -263,9 +263,8 @@ int msg_link_greeted(struct msg_link *l, const struct msg_wire *w, raddr_t d)
 
     if (w->kind != MSG_WIRE_HELLO || l->out_share > 0)
         return msg_link_violation(l, "no greeting, or two of them");
-    rc = msg_wire_hello_match(&l->msg->hello, w->bytes > 0 ? rmalloc_ptr(l->in, d) : NULL, w->bytes,
-                              l->peer, &theirs, &err);
-    (void)rmalloc_free(l->in, d);
+    rc = msg_wire_hello_match(&l->msg->hello, m->mem, w->bytes, l->peer, &theirs, &err);
+    msg_taken_free(l, m);
     if (rc != 0)
         return link_abort(l, MSG_WIRE_VIOLATION, rc, err.text);
     l->out_share = theirs.share;

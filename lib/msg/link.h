@@ -28,7 +28,7 @@ static inline struct msg_link *msg_link_to(struct rmsg *msg, int peer, const cha
 /* Opens links to peers that have opened one to this process; sends greetings. */
 void msg_link_accept(struct rmsg *msg);
 /* The first message of a peer: its greeting. 0 or the code of the end of the link. */
-int msg_link_greeted(struct msg_link *l, const struct msg_wire *w, raddr_t d);
+int msg_link_greeted(struct msg_link *l, const struct msg_wire *w, const rtaken_t *m);
 /* Ends a link; returns code. Its requests complete with it; messages that are here stay. */
 int msg_link_end(struct msg_link *l, int code, const char *why);
 /* The same where it is this process that ends it; the peer is informed. Returns the code of the reason. */

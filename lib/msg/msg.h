@@ -142,6 +142,13 @@ struct msg_link {
     char why[200];                          /* ENDED */
 };
 
+/* What rtake has handed over is not needed any more. */
+static inline void msg_taken_free(const struct msg_link *l, const rtaken_t *m)
+{
+    if (MSG_UNLIKELY(m->d != ADDR_NULL))
+        (void)rmalloc_free(l->in, m->d);
+}
+
 /* Counters, by the names that rmsg(7) lists. */
 struct msg_counts {
     uint64_t sent_slot, sent_heap, sent_placed, sent_offered, moved_for_rtr, moved_for_cts;

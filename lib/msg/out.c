@@ -27,17 +27,17 @@
 int msg_out_put(struct msg_link *l, uint64_t header, const void *mem, size_t bytes)
 {
     raddr_t d;
-    int rc = rmalloc_nb(l->out, bytes, &d);
+    int rc;
 
+    if (bytes <= MSG_WIRE_SLOT_BYTES)
+        return msg_out_put_slot(l, header, mem, bytes);
+    rc = rmalloc_nb(l->out, bytes, &d);
     if (MSG_UNLIKELY(rc != 0)) {
         if (rc != R_PENDING)
             msg_out_broken(l, rc);
         return rc;
     }
-    if (bytes == sizeof(uint64_t))
-        memcpy(rmalloc_ptr(l->out, d), mem, sizeof(uint64_t));
-    else if (bytes > 0)
-        memcpy(rmalloc_ptr(l->out, d), mem, bytes);
+    memcpy(rmalloc_ptr(l->out, d), mem, bytes);
     (void)rpipe_set_tag(l->out, d, header);
     rc = rpipe_write_nb(l->out, d);
     if (MSG_LIKELY(rc == 0))
@@ -113,23 +113,6 @@ void msg_out_broken(struct msg_link *l, int code)
 }
 
 /* ---- messages ---- */
-
-/* The share of the receiver allows another message. */
-static inline bool msg_out_share(const struct msg_link *l, size_t bytes)
-{
-    return l->out_units + msg_wire_units(bytes) - l->out_consumed <= l->out_share;
-}
-
-static inline void msg_out_sent(struct msg_link *l, uint32_t space, uint32_t tag, size_t bytes)
-{
-    struct places_rtr dropped;
-
-    if (places_take(&l->places, space, tag, &dropped))
-        l->msg->counts.rtr_dropped++; /* this message completes its receive */
-    (void)places_sent(&l->places, space, tag, 0);
-    l->out_units += msg_wire_units(bytes);
-    l->msg->counts.bytes_out += bytes;
-}
 
 /* Both ends copy chunks. An abandoned send waits for MOVED, and copies nothing. */
 static void out_share(struct msg_request *r, const struct places_rtr *to)
@@ -225,6 +208,22 @@ static int msg_out_offer(struct msg_link *l, uint32_t space, uint32_t tag, struc
     return 0;
 }
 
+/* A message of more bytes than a slot has, with its payload, which its share allows. */
+static int msg_out_send_heap(struct msg_link *l, uint32_t space, uint32_t tag, const void *buf,
+                             size_t bytes)
+{
+    int rc = msg_out_room(l);
+
+    if (rc == 0)
+        rc = msg_out_put(l, msg_wire_header(MSG_WIRE_MSG, space, tag), buf, bytes);
+    if (rc != 0)
+        return rc;
+    RPIPE_FAILPOINT("rmsg send: MSG written");
+    l->msg->counts.sent_heap++;
+    msg_out_sent(l, space, tag, bytes);
+    return 0;
+}
+
 int msg_out_send(struct msg_link *l, uint32_t space, uint32_t tag, const void *buf, size_t bytes,
                  struct msg_request *r)
 {
@@ -233,20 +232,10 @@ int msg_out_send(struct msg_link *l, uint32_t space, uint32_t tag, const void *b
 
     if (MSG_LIKELY((slot || bytes <= l->msg->eager_most) && msg_out_share(l, bytes) &&
                    (r == NULL || !r->sync))) {
-        rc = slot ? 0 : msg_out_room(l);
-        if (rc == 0)
-            rc = msg_out_put(l, msg_wire_header(MSG_WIRE_MSG, space, tag), buf, bytes);
-        if (MSG_LIKELY(rc == 0)) {
-            RPIPE_FAILPOINT("rmsg send: MSG written");
-            if (slot)
-                l->msg->counts.sent_slot++;
-            else
-                l->msg->counts.sent_heap++;
-            msg_out_sent(l, space, tag, bytes);
-            if (r != NULL)
-                msg_request_sent(r, 0);
-            return 0;
-        }
+        rc = slot ? msg_out_send_slot(l, space, tag, buf, bytes)
+                  : msg_out_send_heap(l, space, tag, buf, bytes);
+        if (rc == 0 && r != NULL)
+            msg_request_sent(r, 0);
         if (rc != R_PENDING || slot)
             return rc;
     }

@@ -36,13 +36,12 @@ static bool progress_read(struct msg_link *l)
     int burst = 0;
 
     for (; burst < PROGRESS_BURST && l->state != LINK_ENDED; burst++) {
-        raddr_t d = ADDR_NULL;
-        size_t size = 0;
-        int rc = rpipe_read_nb(l->in, &d, &size);
+        rtaken_t m;
+        int rc = rpipe_take(l->in, &m);
 
         if (rc == R_PENDING)
             break;
-        (void)msg_arrive(l, rc, d, size); /* an error completes the requests of the link */
+        (void)msg_arrive(l, rc, &m); /* an error completes the requests of the link */
     }
     return burst > 0;
 }

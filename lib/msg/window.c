@@ -79,13 +79,13 @@ static const char *window_attach(struct msg_link *l, const void *mem, size_t byt
     return NULL;
 }
 
-static const char *window_keep_cells(struct msg_link *l, raddr_t d, size_t bytes)
+static const char *window_keep_cells(struct msg_link *l, void *mem, size_t bytes)
 {
     if (bytes != MSG_CELLS * sizeof(struct msg_cell) || l->in_cells != NULL)
         return "two sets of cells, or one of another length";
     if (!window_is_possible(l))
         return "cells over a network";
-    l->in_cells = (struct msg_cell *)rmalloc_ptr(l->in, d);
+    l->in_cells = (struct msg_cell *)mem;
     if ((uintptr_t)l->in_cells % sizeof(uint64_t) != 0)
         return "cells that are not aligned";
     RPIPE_FAILPOINT("rmsg copy: cells here, before READY");
@@ -94,16 +94,16 @@ static const char *window_keep_cells(struct msg_link *l, raddr_t d, size_t bytes
     return NULL;
 }
 
-const char *msg_window_arrived(struct msg_link *l, const struct msg_wire *w, raddr_t d)
+const char *msg_window_arrived(struct msg_link *l, const struct msg_wire *w, const rtaken_t *m)
 {
     const char *wrong;
 
     if (w->space != 0 || w->word != 0)
         return "a window with a tag";
     if (w->kind == MSG_WIRE_CELLS) /* stays where it is */
-        return window_keep_cells(l, d, w->bytes);
-    wrong = window_attach(l, w->bytes > 0 ? rmalloc_ptr(l->in, d) : NULL, w->bytes);
-    (void)rmalloc_free(l->in, d);
+        return window_keep_cells(l, m->mem, w->bytes);
+    wrong = window_attach(l, m->mem, w->bytes);
+    msg_taken_free(l, m);
     return wrong;
 }
 

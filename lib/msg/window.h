@@ -15,7 +15,7 @@
 /* The link is open: sends WINDOW, if its pipes are of shared memory. */
 void msg_window_offer(struct msg_link *l);
 /* WINDOW or CELLS has arrived. NULL, or what is wrong. */
-const char *msg_window_arrived(struct msg_link *l, const struct msg_wire *w, raddr_t d);
+const char *msg_window_arrived(struct msg_link *l, const struct msg_wire *w, const rtaken_t *m);
 /* READY has arrived. */
 const char *msg_window_ready(struct msg_link *l);
 /* The peer must not access the memory of this process any more: the link has ended. */
