@@ -21,14 +21,6 @@ static void match_chain(struct match_node **at, struct match_node *n)
     *at = n;
 }
 
-static void match_unchain(struct match_node *n)
-{
-    *n->chain_at = n->chain;
-    if (n->chain != NULL)
-        n->chain->chain_at = n->chain_at;
-    n->chain_at = NULL;
-}
-
 /* Doubles the buckets; without memory for that the chains become longer. */
 static __attribute__((noinline, cold)) void match_grow(struct match_table *t)
 {
@@ -66,50 +58,31 @@ void match_table_free(struct match_table *t)
     t->bucket = NULL;
 }
 
-void match_insert(struct match_table *t, struct match_node *n)
+void match_insert_other(struct match_table *t, struct match_node *n)
 {
-    struct match_node *first = match_first(t, n->key);
+    struct match_node *first = match_search(t, n->key);
 
-    t->count++;
-    n->next = NULL;
+    t->recent = first != NULL ? first : n;
     if (first != NULL) {
-        n->chain_at = NULL;
-        n->prev = first->last;
-        n->rank = first->last->rank + 1;
-        first->last->next = n;
-        first->last = n;
+        match_append(t, first, n);
         return;
     }
+    t->count++;
     if (t->firsts++ > t->mask)
         match_grow(t);
-    n->prev = NULL;
+    n->next = NULL;
     n->last = n;
     n->rank = 0;
     match_chain(&t->bucket[match_hash(t, n->key)], n);
 }
 
-/* The first of a key: the next one takes its place in the chain. */
-static void match_remove_first(struct match_table *t, struct match_node *n)
-{
-    struct match_node *next = n->next, **at = n->chain_at;
-
-    match_unchain(n);
-    if (next == NULL) {
-        t->firsts--;
-        return;
-    }
-    next->last = n->last;
-    next->prev = NULL;
-    match_chain(at, next);
-}
-
 void match_remove(struct match_table *t, struct match_node *n)
 {
-    t->count--;
     if (n->chain_at != NULL) {
         match_remove_first(t, n);
         return;
     }
+    t->count--;
     n->prev->next = n->next;
     if (n->next != NULL)
         n->next->prev = n->prev;
@@ -125,30 +98,21 @@ int match_posted_init(struct match_posted *p, uint64_t secret)
     return match_table_init(&p->table, secret);
 }
 
-void match_post(struct match_posted *p, struct match_node *n)
+void match_unpost_later(struct match_posted *p, struct match_node *n)
 {
-    n->stamp = ++p->stamp;
-    p->kinds[match_kind_of(n->key)]++;
-    match_insert(&p->table, n);
-}
-
-void match_unpost(struct match_posted *p, struct match_node *n)
-{
-    p->kinds[match_kind_of(n->key)]--;
-    if (n->chain_at == NULL) /* not the first: it is cancelled, which is rare */
-        for (struct match_node *later = n->next; later != NULL; later = later->next)
-            later->rank--;
+    for (struct match_node *later = n->next; later != NULL; later = later->next)
+        later->rank--;
     match_remove(&p->table, n);
 }
 
-struct match_node *match_posted_find(const struct match_posted *p, struct match_key key)
+struct match_node *match_posted_find_any(const struct match_posted *p, uint32_t tag, int32_t source,
+                                         uint32_t space)
 {
+    const struct match_key key = {tag, source, space};
     struct match_node *found = NULL;
 
-    if (p->kinds[MATCH_EXACT] > 0)
+    if (p->table.count > p->wildcards)
         found = match_first(&p->table, key);
-    if (p->table.count == p->kinds[MATCH_EXACT])
-        return found;
     for (int kind = MATCH_TAG_OPEN; kind < MATCH_KINDS; kind++) {
         struct match_node *n;
 
