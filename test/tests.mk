@@ -49,8 +49,9 @@ test_names_LDADD = $(public) $(RDMACM_LIBS)
 dist_check_SCRIPTS += $(whole_scripts) test/run-mpi
 
 # what test/instructions runs
-check_PROGRAMS += test/instruction_calls test/instruction_pairs test/instruction_plans
+check_PROGRAMS += test/instruction_calls test/instruction_messages test/instruction_pairs test/instruction_plans
 test_instruction_calls_LDADD = $(public)
+test_instruction_messages_LDADD = $(public)
 test_instruction_pairs_LDADD = $(public)
 test_instruction_plans_LDADD = $(public)
 

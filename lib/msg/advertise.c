@@ -45,20 +45,14 @@ static void advertise_all(struct rmsg *msg)
             msg_advertise(msg->link[i]);
 }
 
-void msg_post(struct rmsg *msg, struct msg_request *r, struct msg_link *l)
+void msg_advertise_posted(struct msg_link *l, struct msg_request *r)
 {
-    r->state = MSG_POSTED;
-    r->node.key = (struct match_key){r->tag, r->peer, r->space};
-    match_post(&msg->posted, &r->node);
-    if (MSG_LIKELY(r->bytes < msg->advertise_least || l == NULL || r->tag == RMSG_ANY_TAG))
-        return;
     advertise_wish(l, r);
     msg_advertise(l);
 }
 
-void msg_unpost(struct rmsg *msg, struct msg_request *r)
+void msg_advertise_unposted(struct rmsg *msg, struct msg_request *r)
 {
-    match_unpost(&msg->posted, &r->node);
     if (r->wishing)
         advertise_unwish(msg, r);
     if (r->advertised) {
@@ -69,7 +63,7 @@ void msg_unpost(struct rmsg *msg, struct msg_request *r)
         if (!list_empty(&l->wishing))
             msg_advertise(l);
     }
-    if (MSG_UNLIKELY(msg->wishing > 0) && match_kind_of(r->node.key) != MATCH_EXACT)
+    if (msg->wishing > 0 && match_kind_of(r->node.key) != MATCH_EXACT)
         advertise_all(msg);
 }
 
@@ -191,7 +185,7 @@ void msg_advertise_end(struct msg_link *l, int code)
 {
     struct rmsg *msg = l->msg;
 
-    for (uint32_t i = 1; i < msg->requests.chunks * POOL_CHUNK; i++) {
+    for (uint32_t i = 1; i < msg->requests.objects; i++) {
         struct msg_request *r = pool_by_index(&msg->requests, i);
 
         if (r == NULL || r->send || r->state == MSG_INACTIVE)

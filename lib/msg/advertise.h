@@ -12,9 +12,25 @@
 #include "msg/msg.h"
 
 /* Posts a receive, for which no message waits. l: the link of its source, or NULL. */
-void msg_post(struct rmsg *msg, struct msg_request *r, struct msg_link *l);
+void msg_advertise_posted(struct msg_link *l, struct msg_request *r) __attribute__((noinline));
+static inline void msg_post(struct rmsg *msg, struct msg_request *r, struct msg_link *l)
+{
+    r->state = MSG_POSTED;
+    r->node.key = (struct match_key){r->tag, r->peer, r->space};
+    match_post(&msg->posted, &r->node);
+    if (MSG_UNLIKELY(r->bytes >= msg->advertise_least) && l != NULL && r->tag != RMSG_ANY_TAG)
+        msg_advertise_posted(l, r);
+}
+
 /* A posted receive is matched, or ends: it is not advertised any more. */
-void msg_unpost(struct rmsg *msg, struct msg_request *r);
+void msg_advertise_unposted(struct rmsg *msg, struct msg_request *r) __attribute__((noinline));
+static inline void msg_unpost(struct rmsg *msg, struct msg_request *r)
+{
+    match_unpost(&msg->posted, &r->node);
+    if (MSG_UNLIKELY(r->wishing | r->advertised | (msg->wishing > 0)))
+        msg_advertise_unposted(msg, r);
+}
+
 /* Sends the RTRs that are possible now. */
 void msg_advertise(struct msg_link *l);
 /* Cancels a posted receive: it completes now, or when the peer has answered. */

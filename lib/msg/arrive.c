@@ -62,12 +62,17 @@ void msg_arrive_take(struct rmsg *msg, struct msg_message *m, struct msg_request
 
 /* ---- messages ---- */
 
-static inline struct msg_request *arrive_match(struct msg_link *l, const struct msg_wire *w)
+static inline struct msg_request *arrive_match_key(struct msg_link *l, uint32_t space, uint32_t tag)
 {
     struct match_node *n =
-        match_posted_find(&l->msg->posted, (struct match_key){w->word, l->peer, w->space});
+        match_posted_find(&l->msg->posted, (struct match_key){tag, l->peer, space});
 
     return n == NULL ? NULL : container_of(n, struct msg_request, node);
+}
+
+static inline struct msg_request *arrive_match(struct msg_link *l, const struct msg_wire *w)
+{
+    return arrive_match_key(l, w->space, w->word);
 }
 
 /*
@@ -86,30 +91,38 @@ arrive_abandoned(struct msg_link *l, const struct msg_wire *w, struct msg_reques
     return r;
 }
 
-static const char *arrive_msg(struct msg_link *l, const struct msg_wire *w, const rtaken_t *m)
+static MSG_INLINE const char *arrive_deliver(struct msg_link *l, struct msg_request *r, uint32_t space,
+                                         uint32_t tag, const rtaken_t *m)
+{
+    msg_unpost(l->msg, r);
+    msg_request_matched(r, l, space, tag, m->bytes);
+    msg_arrive_copy(l, m, r->buf, r->total);
+    msg_request_received(l->msg, r, 0);
+    return NULL;
+}
+
+/* No receive waits for a message, or r, which was abandoned. */
+static __attribute__((noinline)) const char *
+arrive_unexpected(struct msg_link *l, struct msg_request *r, uint32_t space, uint32_t tag,
+                  const rtaken_t *m)
+{
+    const struct msg_wire w = {MSG_WIRE_MSG, space, tag, m->bytes};
+
+    r = arrive_abandoned(l, &w, r);
+    return r != NULL ? arrive_deliver(l, r, space, tag, m) : msg_kept_add(l, &w, m, NULL);
+}
+
+static MSG_INLINE const char *arrive_msg(struct msg_link *l, uint32_t space, uint32_t tag,
+                                     const rtaken_t *m)
 {
     struct msg_request *r;
 
-    l->in_units += msg_wire_units(w->bytes);
-    if (w->word == RMSG_ANY_TAG || l->in_units - l->in_reported > l->msg->share)
+    if (MSG_UNLIKELY(!msg_arrive_allows(l, tag, m->bytes)))
         return "a message that its share of the memory here does not allow";
-    l->seen++;
-    r = arrive_match(l, w);
-    if (MSG_UNLIKELY(r != NULL && r->abandoned))
-        r = arrive_abandoned(l, w, r);
-    if (r == NULL)
-        return msg_kept_add(l, w, m, NULL);
-    l->msg->counts.received_posted++;
-    msg_unpost(l->msg, r);
-    msg_request_matched(r, l, w->space, w->word, w->bytes);
-    if (r->total == sizeof(uint64_t))
-        memcpy(r->buf, m->mem, sizeof(uint64_t));
-    else if (r->total > 0)
-        memcpy(r->buf, m->mem, r->total);
-    msg_taken_free(l, m);
-    msg_kept_consumed(l, w->bytes);
-    msg_request_received(l->msg, r, 0);
-    return NULL;
+    msg_arrive_count(l, m->bytes);
+    r = arrive_match_key(l, space, tag);
+    return MSG_LIKELY(r != NULL && !r->abandoned) ? arrive_deliver(l, r, space, tag, m)
+                                                  : arrive_unexpected(l, r, space, tag, m);
 }
 
 /* A cell that is named can be used, or none is named. */
@@ -275,7 +288,8 @@ static const char *arrive_fixed(struct msg_link *l, const struct msg_wire *w, co
     }
 }
 
-int msg_arrive(struct msg_link *l, int rc, const rtaken_t *m)
+/* Whatever is not a message with its payload, of a link that is open. */
+static __attribute__((noinline)) int arrive_other(struct msg_link *l, int rc, const rtaken_t *m)
 {
     const char *wrong;
     struct msg_wire w;
@@ -287,11 +301,33 @@ int msg_arrive(struct msg_link *l, int rc, const rtaken_t *m)
         return msg_link_violation(l, "a header that is not valid");
     if (MSG_UNLIKELY(l->state == LINK_OPENING || w.kind == MSG_WIRE_HELLO))
         return msg_link_greeted(l, &w, m);
-    if (MSG_LIKELY(w.kind == MSG_WIRE_MSG))
-        wrong = arrive_msg(l, &w, m);
-    else if (w.kind == MSG_WIRE_PART)
-        wrong = arrive_part(l, &w, m);
-    else
-        wrong = arrive_fixed(l, &w, m);
+    wrong = w.kind == MSG_WIRE_PART ? arrive_part(l, &w, m) : arrive_fixed(l, &w, m);
     return MSG_LIKELY(wrong == NULL) ? 0 : msg_link_violation(l, wrong);
+}
+
+static MSG_INLINE int arrive_one(struct msg_link *l, int rc, const rtaken_t *m)
+{
+    const char *wrong;
+
+    if (MSG_UNLIKELY(rc != 0 || l->state == LINK_OPENING || !msg_wire_is_msg(m->tag)))
+        return arrive_other(l, rc, m);
+    wrong = arrive_msg(l, msg_wire_space(m->tag), msg_wire_word(m->tag), m);
+    return MSG_LIKELY(wrong == NULL) ? 0 : msg_link_violation(l, wrong);
+}
+
+int msg_arrive(struct msg_link *l, int rc, const rtaken_t *m) { return arrive_one(l, rc, m); }
+
+bool msg_arrive_some(struct msg_link *l, int most)
+{
+    int taken = 0;
+
+    for (; taken < most && l->state != LINK_ENDED; taken++) {
+        rtaken_t m;
+        int rc = rpipe_take(l->in, &m);
+
+        if (rc == R_PENDING)
+            break;
+        (void)arrive_one(l, rc, &m);
+    }
+    return taken > 0;
 }

@@ -8,6 +8,7 @@
 #include "msg/fail.h"
 #include "msg/link.h"
 #include "msg/move.h"
+#include "msg/request.h"
 #include "util/clock.h"
 #include "util/hash.h"
 #include "util/sized.h"
@@ -142,8 +143,8 @@ static struct rmsg *context_make(const rmsg_config_t *c)
         msg->eager_most = (uint32_t)(c->heap_bytes / 8);
     list_init(&msg->busy);
     list_init(&msg->sharing);
-    pool_init(&msg->requests, sizeof(struct msg_request), RMSG_REQUESTS);
-    pool_init(&msg->messages, sizeof(struct msg_message), POOL_MOST);
+    pool_init(&msg->requests, sizeof(struct msg_request), RMSG_REQUESTS, msg_request_made);
+    pool_init(&msg->messages, sizeof(struct msg_message), POOL_MOST, NULL);
     msg_wire_hello_init(&msg->hello, msg->share, (uint32_t)(c->heap_bytes / 8));
     context_configure_pipes(msg, c);
     msg->link = calloc((size_t)msg->ranks, sizeof(struct msg_link *));

@@ -68,7 +68,7 @@ void msg_kept_end(struct msg_link *l)
 {
     struct rmsg *msg = l->msg;
 
-    for (uint32_t i = 1; i < msg->messages.chunks * POOL_CHUNK; i++) {
+    for (uint32_t i = 1; i < msg->messages.objects; i++) {
         struct msg_message *m = pool_by_index(&msg->messages, i);
 
         if (m == NULL || m->link != l || !m->offered)

@@ -33,6 +33,7 @@
 
 #define MSG_UNLIKELY(x) __builtin_expect((x), 0)
 #define MSG_LIKELY(x) __builtin_expect((x), 1)
+#define MSG_INLINE inline __attribute__((always_inline)) /* the way of a small message */
 
 /* A send is QUEUED, then DONE; or QUEUED, OFFERED, MOVING, DONE; or QUEUED, MOVING, DONE. A receive is POSTED, then DONE; or POSTED, PROMISED, ARRIVING, DONE; or POSTED, ARRIVING, DONE. */
 enum msg_state {
@@ -46,6 +47,7 @@ enum msg_state {
     MSG_DONE
 };
 
+/* A small message touches the first three lines alone. A request that is free is DONE or INACTIVE, is in no list and has no cell. */
 struct msg_request {
     struct pool_item item;
     enum msg_state state;
@@ -58,25 +60,32 @@ struct msg_request {
         blocking; /* receive of a call that may end before it: nothing is written into buf unless that call waits */
     int peer; /* as the program gave it: may be RMSG_ANY_SOURCE */
     uint32_t space, tag;
-    uint32_t other;         /* OFFERED, MOVING: receive of the peer; PROMISED: send of the peer */
-    uint32_t rtr;           /* advertised: number of the RTR */
-    uint32_t undo;          /* undoing: number in the UNDO */
-    struct msg_link *link;  /* of the message; receive: NULL until it is known */
-    char *buf;              /* NULL: abandoned */
-    size_t bytes;           /* of buf */
-    size_t total, moved;    /* payload that moves as parts */
-    uint64_t number;        /* OFFERED: of the message */
+    struct msg_link *link; /* of the message; receive: NULL until it is known */
+    char *buf;             /* NULL: abandoned */
+    size_t bytes;          /* of buf */
+    /* line */
+    struct match_node node; /* POSTED */
+    /* line */
+    rmsg_status_t status;  /* DONE */
+    size_t total, moved;   /* payload that moves as parts */
+    struct msg_cell *cell; /* the payload moves in chunks that both ends copy (cell.h); NULL: as parts */
+    uint32_t rtr;          /* advertised: number of the RTR */
+    uint32_t undo;         /* undoing: number in the UNDO */
+    uint32_t other;        /* OFFERED, MOVING: receive of the peer; PROMISED: send of the peer */
+    uint32_t cell_number;
+    /* line */
     struct link queue;      /* waiting, moving, wishing, sharing */
     struct link undo_queue; /* undoing */
-    struct match_node node; /* POSTED */
-    rmsg_status_t status;   /* DONE */
-    /* The payload moves in chunks that both ends copy (cell.h): */
-    struct msg_cell *cell; /* NULL: as parts */
-    uint32_t cell_number;
-    uint64_t where;  /* address at the peer; send: 0 until it is known */
-    uint64_t chunks; /* of total */
-    uint64_t held;   /* chunk + 1 that was taken, and could not be copied yet; 0: none */
+    uint64_t number;        /* OFFERED: of the message */
+    uint64_t where;         /* cell: address at the peer; send: 0 until it is known */
+    uint64_t chunks;        /* cell: of total */
+    uint64_t held;          /* cell: chunk + 1 that was taken, and could not be copied yet; 0: none */
 };
+static_assert(offsetof(struct msg_request, node) == POOL_LINE &&
+                  offsetof(struct msg_request, status) == 2 * POOL_LINE &&
+                  offsetof(struct msg_request, queue) == 3 * POOL_LINE &&
+                  sizeof(struct msg_request) == 4 * POOL_LINE,
+              "lines of a request");
 
 /* A message that no receive has matched, or that rmsg_mprobe has taken. */
 struct msg_message {

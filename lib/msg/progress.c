@@ -31,21 +31,6 @@
 
 /* ---- one turn ---- */
 
-static bool progress_read(struct msg_link *l)
-{
-    int burst = 0;
-
-    for (; burst < PROGRESS_BURST && l->state != LINK_ENDED; burst++) {
-        rtaken_t m;
-        int rc = rpipe_take(l->in, &m);
-
-        if (rc == R_PENDING)
-            break;
-        (void)msg_arrive(l, rc, &m); /* an error completes the requests of the link */
-    }
-    return burst > 0;
-}
-
 static bool progress_read_all(struct rmsg *msg)
 {
     bool arrived = false;
@@ -54,7 +39,7 @@ static bool progress_read_all(struct rmsg *msg)
         int i = msg->cursor < msg->readers ? msg->cursor : 0;
 
         msg->cursor = i + 1;
-        if (progress_read(msg->reader[i]))
+        if (msg_arrive_some(msg->reader[i], PROGRESS_BURST))
             arrived = true;
     }
     return arrived;
@@ -85,7 +70,7 @@ bool msg_progress_turn(struct rmsg *msg, struct msg_link *l, uint32_t turn)
 
     if (l == NULL || l->state != LINK_OPEN)
         return msg_progress_all(msg);
-    arrived = progress_read(l);
+    arrived = msg_arrive_some(l, PROGRESS_BURST);
     if (turn % PROGRESS_THOROUGH_EVERY == PROGRESS_THOROUGH_EVERY - 1 ||
         (turn % PROGRESS_OTHERS_EVERY == PROGRESS_OTHERS_EVERY - 1 && msg->readers > 1))
         return msg_progress_all(msg) || arrived;

@@ -6,6 +6,13 @@
 
 #include <errno.h>
 
+void msg_request_made(void *object)
+{
+    struct msg_request *r = object;
+
+    list_init(&r->queue);
+}
+
 void msg_request_no_memory(const struct rmsg *msg, const char *call)
 {
     (void)msg_fail(-ENOMEM, "%s: no memory for a request; %u are active, at most %u can be", call,
@@ -49,7 +56,7 @@ void msg_request_end_sends(struct msg_link *l, int code)
 {
     struct rmsg *msg = l->msg;
 
-    for (uint32_t i = 1; i < msg->requests.chunks * POOL_CHUNK; i++) {
+    for (uint32_t i = 1; i < msg->requests.objects; i++) {
         struct msg_request *r = pool_by_index(&msg->requests, i);
 
         if (r == NULL || !r->send || r->link != l || r->state == MSG_DONE ||

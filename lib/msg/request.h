@@ -7,38 +7,51 @@
 
 #include <errno.h>
 
-/* INACTIVE. undo_queue is set where it is used. */
-static inline void msg_request_init(struct msg_request *r, bool send, int peer, uint32_t space,
-                                    uint32_t tag, void *buf, size_t bytes)
+/* A new object of the pool of requests. */
+void msg_request_made(void *object);
+
+/* The state, and no flag but `send`. */
+static inline void msg_request_begin(struct msg_request *r, enum msg_state state, bool send)
 {
-    r->state = MSG_INACTIVE;
+    r->state = state;
     r->send = send;
     r->sync = r->persistent = r->abandoned = false;
     r->advertised = r->wishing = r->undoing = r->blocking = false;
+}
+
+/* INACTIVE. What a free request has is not set; undo_queue is set where it is used. */
+static inline void msg_request_init(struct msg_request *r, bool send, int peer, uint32_t space,
+                                    uint32_t tag, void *buf, size_t bytes)
+{
+    msg_request_begin(r, MSG_INACTIVE, send);
     r->peer = peer;
     r->space = space;
     r->tag = tag;
-    r->rtr = 0;
     r->link = NULL;
-    r->cell = NULL;
-    r->held = 0;
     r->buf = buf;
     r->bytes = bytes;
-    list_init(&r->queue);
 }
 
 void msg_request_no_memory(const struct rmsg *msg, const char *call) __attribute__((cold));
+
+/* A request that is free until now; NULL: no memory, the message is set. */
+static inline struct msg_request *msg_request_get(struct rmsg *msg, const char *call)
+{
+    struct msg_request *r = pool_get(&msg->requests);
+
+    if (MSG_UNLIKELY(r == NULL))
+        msg_request_no_memory(msg, call);
+    return r;
+}
 
 /* A new request; NULL: no memory, the message is set. */
 static inline struct msg_request *msg_request_make(struct rmsg *msg, const char *call, bool send,
                                                    int peer, uint32_t space, uint32_t tag,
                                                    void *buf, size_t bytes)
 {
-    struct msg_request *r = pool_get(&msg->requests);
+    struct msg_request *r = msg_request_get(msg, call);
 
-    if (MSG_UNLIKELY(r == NULL))
-        msg_request_no_memory(msg, call);
-    else
+    if (MSG_LIKELY(r != NULL))
         msg_request_init(r, send, peer, space, tag, buf, bytes);
     return r;
 }
@@ -68,6 +81,13 @@ static inline void msg_request_sent(struct msg_request *r, int code)
     r->status =
         (rmsg_status_t){.from = msg->rank, .space = r->space, .tag = r->tag, .bytes = r->bytes};
     msg_request_complete(msg, r, code);
+}
+
+/* A send that has left before it had a request: this one is DONE, and was begun as such. */
+static inline void msg_request_sent_already(const struct rmsg *msg, struct msg_request *r,
+                                            uint32_t space, uint32_t tag, size_t bytes)
+{
+    r->status = (rmsg_status_t){.from = msg->rank, .space = space, .tag = tag, .bytes = bytes};
 }
 
 /* A receive has completed: code, or 0 and the length of the message decides. */

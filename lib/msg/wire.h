@@ -96,6 +96,20 @@ static inline uint64_t msg_wire_header(enum msg_wire_kind kind, uint32_t space, 
     return (uint64_t)kind | (uint64_t)(space & 0xffff) << 8 | (uint64_t)word << 32;
 }
 
+/* The header of a message with its payload; and one in this space. */
+static inline bool msg_wire_is_msg(uint64_t header)
+{
+    return (header & UINT64_C(0xff0000ff)) == MSG_WIRE_MSG;
+}
+
+static inline bool msg_wire_is_msg_in(uint64_t header, uint32_t space)
+{
+    return (uint32_t)header == (uint32_t)msg_wire_header(MSG_WIRE_MSG, space, 0);
+}
+
+static inline uint32_t msg_wire_space(uint64_t header) { return header >> 8 & 0xffff; }
+static inline uint32_t msg_wire_word(uint64_t header) { return (uint32_t)(header >> 32); }
+
 /* Kinds whose memory is not a prefix of struct msg_wire_fields. */
 static inline bool msg_wire_is_free(enum msg_wire_kind kind)
 {
@@ -120,8 +134,8 @@ static inline bool msg_wire_parse(uint64_t header, size_t size, struct msg_wire 
     uint32_t kind = header & 255;
 
     w->kind = (enum msg_wire_kind)kind;
-    w->space = header >> 8 & 0xffff;
-    w->word = (uint32_t)(header >> 32);
+    w->space = msg_wire_space(header);
+    w->word = msg_wire_word(header);
     w->bytes = size;
     return (header & UINT64_C(0xff000000)) == 0 && kind - 1 < MSG_WIRE_KINDS_END - 1u;
 }

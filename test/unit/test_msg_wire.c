@@ -23,6 +23,13 @@ static void headers(void **state)
         assert_false(msg_wire_parse(header | 1 << 7, 17, &w));
         assert_false(msg_wire_parse(header | 1 << 24, 17, &w));
         assert_false(msg_wire_parse(header | UINT64_C(1) << 31, 17, &w));
+        for (int bit = 0; bit < 64; bit++) { /* the short tests decide as the long one */
+            const uint64_t other = header ^ UINT64_C(1) << bit;
+            const bool is_msg = msg_wire_parse(other, 17, &w) && w.kind == MSG_WIRE_MSG;
+
+            assert_int_equal(msg_wire_is_msg(other), is_msg);
+            assert_int_equal(msg_wire_is_msg_in(other, 65535), is_msg && w.space == 65535);
+        }
     }
     assert_false(msg_wire_parse(msg_wire_header((enum msg_wire_kind)0, 0, 0), 0, &w));
     assert_false(msg_wire_parse(msg_wire_header(MSG_WIRE_KINDS_END, 0, 0), 0, &w));
@@ -115,6 +122,17 @@ struct object {
     int value;
 };
 
+static uint32_t made;
+
+static void object_made(void *object)
+{
+    struct object *o = object;
+
+    assert_int_equal(o->value, 0);
+    o->value = 7;
+    made++;
+}
+
 static void numbers_of_objects(void **state)
 {
     static struct pool pool;
@@ -123,7 +141,7 @@ static void numbers_of_objects(void **state)
     uint32_t id;
 
     (void)state;
-    pool_init(&pool, sizeof(struct object), 33 * POOL_CHUNK);
+    pool_init(&pool, sizeof(struct object), 33 * POOL_CHUNK, object_made);
     assert_null(pool_by_handle(&pool, 0));
     assert_null(pool_by_id(&pool, 1));
     a = pool_get(&pool);
@@ -132,6 +150,10 @@ static void numbers_of_objects(void **state)
     handle = pool_handle(&a->item);
     id = pool_id(&a->item);
     assert_true(handle != 0 && id != 0);
+    assert_true((uintptr_t)a % POOL_LINE == 0 && (uintptr_t)b % POOL_LINE == 0);
+    assert_true(made == POOL_CHUNK && a->value == 7);
+    for (uint64_t generation = 0; generation < 3; generation++) /* the first object is never used */
+        assert_null(pool_by_handle(&pool, generation << 32));
     assert_ptr_equal(pool_by_handle(&pool, handle), a);
     assert_ptr_equal(pool_by_id(&pool, id), a);
     pool_put(&pool, &a->item);
