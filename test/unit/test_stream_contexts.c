@@ -163,8 +163,11 @@ static void *work(void *of)
     struct worker *w = of;
 
     contexts_open(&w->c, w->in_stream, self, 1);
-    /* the first round opens links and gets descriptors, and the stream gets its thread; a few exchanges find out about the links of others */
-    for (int round = 0; round < 3; round++) {
+    /*
+     * The first round opens links and gets descriptors, and the stream gets its thread. The links of others are found out about in one turn of 16,
+     * and most exchanges need no turn.
+     */
+    for (int round = 0; round < 10; round++) {
         if (round == 1)
             contexts_meet(&w->c, &meeting);
         for (int part = 0; part < PARTS; part++) {
