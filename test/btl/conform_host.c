@@ -77,13 +77,16 @@ static void host_unwatch(void (*ready)(void *arg), void *arg)
     pthread_mutex_unlock(&lock);
 }
 
-/* Lock held, and given back for the call. */
+/* Lock held, and given back for the call, in which it may be watched again. */
 static void fire(struct watch *w)
 {
+    void (*ready)(void *arg) = w->ready;
+    void *arg = w->arg;
+
     w->armed = false;
     running = w;
     pthread_mutex_unlock(&lock);
-    w->ready(w->arg);
+    ready(arg);
     pthread_mutex_lock(&lock);
     running = NULL;
     pthread_cond_broadcast(&finished);

@@ -309,19 +309,48 @@ static void one_thread_after_the_other(void)
     }
 }
 
+/* ---- the end that is written to ---- */
+
+/* "PROVIDER FROM to TO": whether the one connection goes from where the other one goes to. */
+static bool meet(struct btl_connection *one, struct btl_connection *other)
+{
+    char text[2][300], from[300], to[300];
+
+    backend.ops->connection_describe(one, text[0], sizeof(text[0]));
+    backend.ops->connection_describe(other, text[1], sizeof(text[1]));
+    return sscanf(text[0], "%*s %299s to", from) == 1 &&
+           sscanf(text[1], "%*s %*s to %299s", to) == 1 && strcmp(from, to) == 0;
+}
+
+/* Writes arrive at the endpoint of the other end's stream, whose domain has the memory: what was there before the stream, and what came later. */
+static void peers_reach_a_stream(void)
+{
+    struct pair before, later;
+    struct btl_stream *stream, *other;
+
+    pair_alloc(&before);
+    stream = stream_begin(BTL_SHARE_DYNAMIC, BTL_SHARE_EVERYWHERE, "");
+    other = stream_begin(BTL_SHARE_DYNAMIC, BTL_SHARE_EVERYWHERE, "");
+    pair_connect(&before, stream, other);
+    pair_connect(&later, NULL, other);
+    pair_alloc(&later);
+    pair_works(&before, 20);
+    pair_works(&later, 21);
+    REQUIRE(meet(before.accepts, before.dials) && meet(before.dials, before.accepts) &&
+                meet(later.accepts, later.dials) && meet(later.dials, later.accepts) &&
+                !meet(before.accepts, before.accepts) && !meet(later.dials, before.accepts),
+            "addresses");
+    pair_close(&before);
+    pair_close(&later);
+    backend.ops->stream_close(stream);
+    backend.ops->stream_close(other);
+}
+
 /* ---- cases ---- */
 
 static void case_domains(void)
 {
-    struct pair before;
-    struct btl_stream *stream;
-
-    pair_alloc(&before); /* before the stream has a domain */
-    stream = stream_begin(BTL_SHARE_DYNAMIC, BTL_SHARE_EVERYWHERE, "");
-    pair_connect(&before, stream);
-    pair_works(&before, 3);
-    pair_close(&before);
-    backend.ops->stream_close(stream);
+    peers_reach_a_stream();
     polls_are_of_one();
     one_thread_after_the_other();
     other_threads();
@@ -372,7 +401,7 @@ static void case_no_registrations(void)
     struct error err = {""};
 
     pair_alloc(&held);
-    pair_connect(&held, NULL);
+    pair_connect(&held, NULL, NULL);
     provider.registers = false;
     stream_is_refused(BTL_SHARE_DYNAMIC, -ENOMEM, "in the domain of a stream");
     provider.registers = true;

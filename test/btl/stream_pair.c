@@ -35,7 +35,7 @@ void pair_alloc(struct pair *p)
             "%s", err.text);
 }
 
-void pair_connect(struct pair *p, struct btl_stream *stream)
+void pair_connect(struct pair *p, struct btl_stream *stream, struct btl_stream *other)
 {
     const struct btl_ops *ops = backend.ops;
     struct btl_address from, to;
@@ -47,6 +47,8 @@ void pair_connect(struct pair *p, struct btl_stream *stream)
             err.text);
     if (stream != NULL)
         ops->connection_join(p->dials, stream, &from);
+    if (other != NULL)
+        ops->connection_join(p->accepts, other, &to);
     REQUIRE(ops->connection_connect(p->dials, &to, &err) == 0, "%s", err.text);
     REQUIRE(ops->connection_connect(p->accepts, &from, &err) == 0, "%s", err.text);
     stream_pair_await(p->dials);
@@ -55,7 +57,7 @@ void pair_connect(struct pair *p, struct btl_stream *stream)
 
 void pair_open(struct pair *p, struct btl_stream *stream)
 {
-    pair_connect(p, stream);
+    pair_connect(p, stream, NULL);
     pair_alloc(p);
 }
 

@@ -15,15 +15,15 @@
 extern struct backend backend; /* to be opened with backend_open */
 
 struct pair {
-    struct btl_connection *dials, *accepts; /* the first may be in a stream */
+    struct btl_connection *dials, *accepts; /* the first one transfers */
     struct btl_memory near, far;
     struct btl_remote remote;
 };
 
-/* Connects, and allocates memory. stream NULL: none. */
+/* Connects, with a stream at the end that transfers, and allocates memory. NULL: none. */
 void pair_open(struct pair *p, struct btl_stream *stream);
-/* The two alone. */
-void pair_connect(struct pair *p, struct btl_stream *stream);
+/* The two alone; `other`: a stream at the other end. */
+void pair_connect(struct pair *p, struct btl_stream *stream, struct btl_stream *other);
 void pair_alloc(struct pair *p);
 void pair_close(struct pair *p);
 /* Writes that many bytes, as soon as the queues have space. */
