@@ -35,6 +35,8 @@ lib_libutil_la_SOURCES = \
 	lib/util/membarrier.c \
 	lib/util/membarrier.h \
 	lib/util/module.c \
+	lib/util/one_thread.c \
+	lib/util/one_thread.h \
 	lib/util/overcommit.c \
 	lib/util/module.h \
 	lib/util/overcommit.h \

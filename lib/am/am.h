@@ -20,6 +20,7 @@
 #define AM_AM_H
 
 #include "am/wire.h"
+#include "util/one_thread.h"
 
 #include <ram.h>
 #include <rpipe.h>
@@ -107,6 +108,8 @@ struct ram {
     int rank, ranks;
     uint32_t credits;
     bool in_handler;
+    bool debug;                /* RMALLOC_DEBUG=1 */
+    struct one_thread threads; /* debug */
     /* pipes that are read: parallel arrays, in no order */
     rch_t *reading;
     struct am_reader *reader;

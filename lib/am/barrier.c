@@ -66,7 +66,7 @@ static int am_barrier_wait(struct ram *am, int peer, int round)
     }
 }
 
-int ram_barrier(ram_t am)
+static int am_barrier_run(struct ram *am)
 {
     int rc, result, round = 0;
 
@@ -103,4 +103,13 @@ int ram_barrier(ram_t am)
         result =
             am_fail(-ECONNRESET, "ram_barrier: another rank reports that a rank has died or left");
     return result;
+}
+
+int ram_barrier(ram_t am)
+{
+    int rc = 0;
+
+    if (!am_enter(am, "ram_barrier", &rc))
+        return rc;
+    return am_leave(am, am_barrier_run(am));
 }

@@ -40,7 +40,8 @@ static int am_buffer_try(struct ram *am, int peer, size_t room, struct am_out **
     return rc == 0 ? 0 : am_request_broken(am, *out, "ram_request_alloc", rc);
 }
 
-int ram_request_alloc(ram_t am, int peer, size_t bytes, ram_message_t *message, int flags)
+static int am_buffer_request_alloc(struct ram *am, int peer, size_t bytes, ram_message_t *message,
+                                   int flags)
 {
     const size_t room = wire_size(bytes, WIRE_ARGS_MAX);
     struct am_out *out = NULL;
@@ -74,7 +75,17 @@ int ram_request_alloc(ram_t am, int peer, size_t bytes, ram_message_t *message, 
     return 0;
 }
 
-int ram_reply_alloc(ram_t am, ram_message_t *to, size_t bytes, ram_message_t *message)
+int ram_request_alloc(ram_t am, int peer, size_t bytes, ram_message_t *message, int flags)
+{
+    int rc = 0;
+
+    if (!am_enter(am, "ram_request_alloc", &rc))
+        return rc;
+    return am_leave(am, am_buffer_request_alloc(am, peer, bytes, message, flags));
+}
+
+static int am_buffer_reply_alloc(struct ram *am, ram_message_t *to, size_t bytes,
+                                 ram_message_t *message)
 {
     struct am_in *in;
     raddr_t d;
@@ -101,6 +112,15 @@ int ram_reply_alloc(ram_t am, ram_message_t *to, size_t bytes, ram_message_t *me
             .link = in, .d = d, .token = to->internal.token, .flags = AM_REQUEST | AM_BUFFER});
     message->handler = RAM_RESULT;
     return 0;
+}
+
+int ram_reply_alloc(ram_t am, ram_message_t *to, size_t bytes, ram_message_t *message)
+{
+    int rc = 0;
+
+    if (!am_enter(am, "ram_reply_alloc", &rc))
+        return rc;
+    return am_leave(am, am_buffer_reply_alloc(am, to, bytes, message));
 }
 
 /* ---- sending ---- */
@@ -161,7 +181,7 @@ static int am_buffer_send_reply(struct ram *am, ram_message_t *message, const ra
     return rc;
 }
 
-int ram_send(ram_t am, ram_message_t *message, ram_request_t *r, int flags)
+static int am_buffer_send(struct ram *am, ram_message_t *message, ram_request_t *r, int flags)
 {
     int rc = am_check_flags("ram_send", flags);
 
@@ -184,6 +204,15 @@ int ram_send(ram_t am, ram_message_t *message, ram_request_t *r, int flags)
     am->counts.kept--;
     *message = (ram_message_t){0};
     return 0;
+}
+
+int ram_send(ram_t am, ram_message_t *message, ram_request_t *r, int flags)
+{
+    int rc = 0;
+
+    if (!am_enter(am, "ram_send", &rc))
+        return rc;
+    return am_leave(am, am_buffer_send(am, message, r, flags));
 }
 
 /* ---- freeing ---- */
@@ -213,7 +242,7 @@ static void am_buffer_free_kept(struct ram *am, ram_message_t *kept)
         am_out_release(am, kept->internal.link);
 }
 
-int ram_free(ram_t am, ram_message_t *message)
+static int am_buffer_free_message(struct ram *am, ram_message_t *message)
 {
     uint32_t flags;
 
@@ -234,4 +263,13 @@ int ram_free(ram_t am, ram_message_t *message)
     }
     *message = (ram_message_t){0};
     return 0;
+}
+
+int ram_free(ram_t am, ram_message_t *message)
+{
+    int rc = 0;
+
+    if (!am_enter(am, "ram_free", &rc))
+        return rc;
+    return am_leave(am, am_buffer_free_message(am, message));
 }

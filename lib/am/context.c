@@ -9,6 +9,7 @@
 #include "am/link_in.h"
 #include "am/link_out.h"
 
+#include "util/settings.h"
 #include "util/sized.h"
 
 #include <errno.h>
@@ -201,6 +202,7 @@ static struct ram *am_context_make(const ram_config_t *c)
         return NULL;
     am->rank = rpipe_network_rank();
     am->ranks = rpipe_network_ranks();
+    am->debug = setting_number(SET_DEBUG) != 0;
     am->credits = c->credits;
     am->nhandlers = c->nhandlers;
     am->reply_max = c->reply_bytes;
@@ -254,10 +256,12 @@ int(ram_init)(ram_t *am, const ram_config_t *cfg, size_t size)
 
 int ram_exit(ram_t am)
 {
-    int rc;
+    int rc = 0;
 
-    if (!am_may_wait(am, "ram_exit", &rc))
+    if (!am_enter(am, "ram_exit", &rc))
         return rc;
+    if (!am_may_wait(am, "ram_exit", &rc))
+        return am_leave(am, rc);
     for (int i = 0; i < am->ranks; i++) {
         if (am->in[i] != NULL) {
             am_in_send_due(am, am->in[i]);
@@ -273,7 +277,7 @@ int ram_exit(ram_t am)
 
 /* ---- counters ---- */
 
-int ram_count(ram_t am, const char *name, uint64_t *value)
+static int am_context_count(struct ram *am, const char *name, uint64_t *value)
 {
 #define COUNT(member)                                                                              \
     {                                                                                              \
@@ -303,4 +307,13 @@ int ram_count(ram_t am, const char *name, uint64_t *value)
         -ENOENT,
         "ram_count: no counter has the name \"%.40s\"; rinfo_counter lists them with scope \"ram\"",
         name);
+}
+
+int ram_count(ram_t am, const char *name, uint64_t *value)
+{
+    int rc = 0;
+
+    if (!am_enter(am, "ram_count", &rc))
+        return rc;
+    return am_leave(am, am_context_count(am, name, value));
 }

@@ -41,6 +41,21 @@ int am_fail_named(const char *call, int code)
     return code;
 }
 
+bool am_enter_checked(struct ram *am, const char *call, int *rc)
+{
+    const char *other = NULL;
+
+    if (one_thread_enter(&am->threads, call, &other))
+        return true;
+    *rc = am_fail(-EBUSY,
+                  "%s: another thread is inside %s of this context; a context belongs to one "
+                  "thread at a time",
+                  call, other != NULL ? other : "a call");
+    return false;
+}
+
+void am_leave_checked(struct ram *am) { one_thread_leave(&am->threads); }
+
 int am_may_not_wait(const struct ram *am, const char *call)
 {
     if (am == NULL)

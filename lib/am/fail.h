@@ -14,6 +14,24 @@ int am_fail_named(const char *call, int code) __attribute__((cold));
 /* The last error of this thread without the name of the call, for a message of that call. */
 const char *am_last_error(const char *call);
 
+/* RMALLOC_DEBUG=1: a second thread in a context gets -EBUSY, and its call is not made. */
+bool am_enter_checked(struct ram *am, const char *call, int *rc);
+void am_leave_checked(struct ram *am);
+
+/* The begin of each public call. False: *rc is the code. am may be NULL. */
+static AM_INLINE bool am_enter(struct ram *am, const char *call, int *rc)
+{
+    return AM_LIKELY(am == NULL || !am->debug) || am_enter_checked(am, call, rc);
+}
+
+/* Its end. Returns rc. */
+static AM_INLINE int am_leave(struct ram *am, int rc)
+{
+    if (AM_UNLIKELY(am != NULL && am->debug))
+        am_leave_checked(am);
+    return rc;
+}
+
 /* -EINVAL or -EDEADLK: no context, or in a handler. */
 int am_may_not_wait(const struct ram *am, const char *call);
 

@@ -163,7 +163,7 @@ bool am_progress_until(struct ram *am, const char *call, int64_t *deadline, int 
     return *rc == 0;
 }
 
-int ram_serve(ram_t am, int most, int timeout_ms)
+static int am_progress_serve(struct ram *am, int most, int timeout_ms)
 {
     int64_t end = 0;
     int ran, rc;
@@ -192,4 +192,13 @@ int ram_serve(ram_t am, int most, int timeout_ms)
             return am_fail_named("ram_serve", rc);
     }
     return ran;
+}
+
+int ram_serve(ram_t am, int most, int timeout_ms)
+{
+    int rc = 0;
+
+    if (!am_enter(am, "ram_serve", &rc))
+        return rc;
+    return am_leave(am, am_progress_serve(am, most, timeout_ms));
 }

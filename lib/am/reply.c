@@ -47,8 +47,8 @@ int am_reply_too_long(const struct ram *am, const char *call, size_t bytes, uint
                    call, bytes, nargs, (unsigned long long)am->reply_max);
 }
 
-int ram_reply(ram_t am, ram_message_t *to, uint32_t handler, const uint64_t *args, uint32_t nargs,
-              const void *data, size_t bytes)
+static int am_reply_send(struct ram *am, ram_message_t *to, uint32_t handler, const uint64_t *args,
+                         uint32_t nargs, const void *data, size_t bytes)
 {
     struct wire w = {WIRE_REPLY, handler, nargs, 0, 0, bytes};
     struct am_in *in;
@@ -70,7 +70,17 @@ int ram_reply(ram_t am, ram_message_t *to, uint32_t handler, const uint64_t *arg
     return am_fail_named("ram_reply", rc);
 }
 
-int ram_keep(ram_t am, ram_message_t *message, ram_message_t *kept)
+int ram_reply(ram_t am, ram_message_t *to, uint32_t handler, const uint64_t *args, uint32_t nargs,
+              const void *data, size_t bytes)
+{
+    int rc = 0;
+
+    if (!am_enter(am, "ram_reply", &rc))
+        return rc;
+    return am_leave(am, am_reply_send(am, to, handler, args, nargs, data, bytes));
+}
+
+static int am_reply_keep(struct ram *am, ram_message_t *message, ram_message_t *kept)
 {
     if (am == NULL || message == NULL || kept == NULL || message == kept)
         return am_fail(-EINVAL, "ram_keep: %s",
@@ -93,4 +103,13 @@ int ram_keep(ram_t am, ram_message_t *message, ram_message_t *kept)
         ((struct am_out *)message->internal.link)->held++;
     am->counts.kept++;
     return 0;
+}
+
+int ram_keep(ram_t am, ram_message_t *message, ram_message_t *kept)
+{
+    int rc = 0;
+
+    if (!am_enter(am, "ram_keep", &rc))
+        return rc;
+    return am_leave(am, am_reply_keep(am, message, kept));
 }

@@ -188,8 +188,9 @@ static inline bool am_request_is_plain(const struct ram *am, int peer, uint32_t 
            am->out[peer]->state == OUT_OPEN;
 }
 
-int ram_request(ram_t am, int peer, uint32_t handler, const uint64_t *args, uint32_t nargs,
-                const void *data, size_t bytes, ram_request_t *r, int flags)
+static int am_request_call(struct ram *am, int peer, uint32_t handler, const uint64_t *args,
+                           uint32_t nargs, const void *data, size_t bytes, ram_request_t *r,
+                           int flags)
 {
     const struct wire w = {WIRE_REQUEST, handler, nargs, 0, 0, bytes};
     int rc = R_PENDING;
@@ -210,4 +211,14 @@ int ram_request(ram_t am, int peer, uint32_t handler, const uint64_t *args, uint
     if (AM_UNLIKELY(!am_may_wait(am, "ram_request", &rc)))
         return rc;
     return am_request_wait(am, peer, "ram_request", &w, args, data, r);
+}
+
+int ram_request(ram_t am, int peer, uint32_t handler, const uint64_t *args, uint32_t nargs,
+                const void *data, size_t bytes, ram_request_t *r, int flags)
+{
+    int rc = 0;
+
+    if (!am_enter(am, "ram_request", &rc))
+        return rc;
+    return am_leave(am, am_request_call(am, peer, handler, args, nargs, data, bytes, r, flags));
 }

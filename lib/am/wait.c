@@ -130,7 +130,7 @@ static int am_wait_test(struct ram *am, ram_request_t r, ram_message_t *reply)
     return call->state == CALL_DONE ? am_wait_collect(am, out, call, reply) : R_PENDING;
 }
 
-int ram_wait(ram_t am, ram_request_t r, ram_message_t *reply, int flags)
+static int am_wait_reply(struct ram *am, ram_request_t r, ram_message_t *reply, int flags)
 {
     struct am_call *call;
     struct am_out *out;
@@ -166,7 +166,16 @@ int ram_wait(ram_t am, ram_request_t r, ram_message_t *reply, int flags)
     }
 }
 
-int ram_flush(ram_t am)
+int ram_wait(ram_t am, ram_request_t r, ram_message_t *reply, int flags)
+{
+    int rc = 0;
+
+    if (!am_enter(am, "ram_wait", &rc))
+        return rc;
+    return am_leave(am, am_wait_reply(am, r, reply, flags));
+}
+
+static int am_wait_flush(struct ram *am)
 {
     int64_t deadline = 0;
     int rc = 0;
@@ -188,4 +197,13 @@ int ram_flush(ram_t am)
                ? 0
                : am_fail(rc, "ram_flush: requests without r were lost: their peer %s",
                          rc == -ECONNRESET ? "has died" : "has left, or has violated the protocol");
+}
+
+int ram_flush(ram_t am)
+{
+    int rc = 0;
+
+    if (!am_enter(am, "ram_flush", &rc))
+        return rc;
+    return am_leave(am, am_wait_flush(am));
 }

@@ -393,13 +393,41 @@ static void test_two_threads_in_a_stream(void **state)
     CHECK_OK(NULL, rstream_close(stream));
 }
 
+static int serve_self(struct contexts *c)
+{
+    int rc = ram_serve(c->am, 1, 5);
+
+    return rc > 0 ? 0 : rc;
+}
+
+/* Two threads have one context. A call that is refused has changed nothing: the context goes on, and its handlers make calls on it. */
+static void test_two_threads_in_a_context(void **state)
+{
+    struct contexts c = {.number = 47};
+    const ram_handler_t handler = {"request", contexts_on_request, &c};
+    ram_config_t cfg = {.context = 47, .handlers = &handler, .nhandlers = 1};
+
+    (void)state;
+    if (!is_debugged())
+        return; /* not found */
+    CHECK_OK(NULL, ram_init(&c.am, &cfg));
+    contexts_request(&c, 1);
+    two_threads(serve_self, &c, &c, ": another thread is inside ram_serve of this context");
+    contexts_request(&c, 2);
+    CHECK_OK(NULL, ram_exit(c.am));
+}
+
 static int group(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_held),    cmocka_unit_test(test_split),
-        cmocka_unit_test(test_hold),    cmocka_unit_test(test_late),
-        cmocka_unit_test(test_threads), cmocka_unit_test(test_misuse),
-        cmocka_unit_test(test_fork),    cmocka_unit_test(test_two_threads_in_a_stream)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_held),
+                                       cmocka_unit_test(test_split),
+                                       cmocka_unit_test(test_hold),
+                                       cmocka_unit_test(test_late),
+                                       cmocka_unit_test(test_threads),
+                                       cmocka_unit_test(test_misuse),
+                                       cmocka_unit_test(test_fork),
+                                       cmocka_unit_test(test_two_threads_in_a_stream),
+                                       cmocka_unit_test(test_two_threads_in_a_context)};
 
     return cmocka_run_group_tests(tests, pair_setup, pair_teardown);
 }
