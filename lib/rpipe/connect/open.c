@@ -90,6 +90,7 @@ static int open_prepare(struct rch *ch, const struct pipe_config *cfg, struct er
     if (rc != 0)
         return rc;
     ch->why = strdup(err->text);
+    ch->trace = trace_row(); /* once: when sizes are taken over (join.c) calls read it already */
     RPIPE_FAILPOINT("rpipe: backend chosen");
     config_resolve_slots(&ch->cfg, open_is_mapped(ch));
     ch->adopts = config_is_open(cfg);

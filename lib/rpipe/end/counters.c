@@ -134,8 +134,6 @@ void counter_describe(struct rch *ch)
     bool writer = config_side(&ch->cfg) == SIDE_WRITER;
     struct published_end *p = &ch->published_end;
 
-    if (ch->trace == 0) /* sizes that are taken over come later */
-        ch->trace = trace_row();
     p->role = writer ? PUBLISHED_WRITER : PUBLISHED_READER;
     p->context = ch->cfg.context;
     p->writer = writer ? own : ch->peer;
