@@ -4,8 +4,10 @@
  *
  * Rank 0 writes. The memory of a message is that of the device (rmemory(3)): a kernel fills it, and
  * rwrite hands it over when the kernel has stored all of it. Rank 1 reads: a kernel compares the
- * message where it is, and rfree gives the memory back. Nothing is copied, and the processors pass on
- * nothing but where a message is.
+ * message where it is, and rfree gives the memory back. Within a host nothing is copied, and the
+ * processors pass on nothing but where a message is. Between hosts each process has memory of its own
+ * device, and the library copies a message through memory of the host where the network does not reach
+ * that; what it does is printed.
  *
  * The device is simulated unless another one is asked for. The driver of CUDA or HIP is opened at
  * run time (contrib/gpu), so this program is the same on a machine without a GPU.

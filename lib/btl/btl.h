@@ -122,7 +122,8 @@ struct btl_memory {
     void *base;   /* zero when new; memory that is reused keeps its contents */
     size_t bytes; /* at least what was requested */
     struct btl_key key;
-    void *slab; /* the backend's; NULL after free */
+    void *slab;  /* the backend's; NULL after free */
+    bool device; /* memory of a device: no processor may touch it */
 };
 
 /* Memory of a peer. */
@@ -318,6 +319,15 @@ struct btl_ops {
     /* Registers memory of the user, until free. NULL with BTL_LOAD_STORE. */
     int (*register_memory)(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access,
                            struct btl_memory *memory, struct error *err);
+
+    /*
+     * Registers memory of a device, until free: all that the descriptor `fd` names, such as one of a
+     * dma-buf, from its first byte on. It stays the caller's. `base` is the address of that byte for
+     * the device, which the backend never touches by the processor. A failure of any kind has a
+     * reason: the caller then transfers a copy of the memory. NULL: as a failure.
+     */
+    int (*register_device)(struct btl *btl, int peer, void *base, size_t bytes, int fd,
+                           uint32_t access, struct btl_memory *memory, struct error *err);
 
     /*
      * BTL_LOAD_STORE, in the place of register_memory: lends memory of the user to a peer, until

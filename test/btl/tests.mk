@@ -23,11 +23,14 @@ dist_check_SCRIPTS += $(network_scripts) test/run-sim
 test/btl/conform-defects.log test/btl/conform-mpi.log test/btl/conform-ofi.log test/btl/conform-sim.log test/btl/conform-tcp.log test/btl/conform-verbs.log: test/btl/conform$(EXEEXT) $(fake_programs) $(check_LTLIBRARIES)
 # unit tests of pipes over the simulated network, or over the sockets of this host
 sim_tests = \
+	test/faults/device_violations-1.sim \
 	test/faults/given_back-1.sim \
 	test/faults/violations-1.sim \
 	test/faults/violations_above-1.sim \
 	test/unit/test_cork-1.sim \
 	test/unit/test_cork-1+tcp.sim \
+	test/unit/test_device-1.sim \
+	test/unit/test_device-1+tcp.sim \
 	test/unit/test_eager-1+tcp.sim \
 	test/unit/test_growth-1-0.sim \
 	test/unit/test_growth-1+tcp.sim \

@@ -31,6 +31,7 @@ int scene_window(
     struct player *p); /* windows of one end, written by the other: scenario_windows.c */
 int scene_board(struct player *p);    /* a board of the two ends: scenario_board.c */
 int scene_copy(struct player *p);     /* messages by copy: scenario_copy.c */
+int scene_device(struct player *p);   /* messages in memory of a device: scenario_device.c */
 int scene_cast(struct player *p);     /* casts of all three ranks: scenario_cast.c */
 int scene_messages(struct player *p); /* messages by tag: scenario_messages.c */
 int scene_team(struct player *p);     /* collectives of the two ends: scenario_team.c */

@@ -29,6 +29,7 @@ fault_tests = \
 	test/faults/process_exit \
 	test/faults/cleanup_after_kill \
 	test/faults/debug_one_end \
+	test/faults/device_violations \
 	test/faults/violations \
 	test/faults/violations_above \
 	test/faults/resource_exhaustion \
@@ -62,7 +63,8 @@ test_faults_btl_ofi_la_CFLAGS = $(lib_btl_ofi_la_CFLAGS)
 test_faults_btl_ofi_la_LIBADD = $(lib_btl_ofi_la_LIBADD)
 test_faults_btl_ofi_la_LDFLAGS = $(lib_btl_ofi_la_LDFLAGS) -rpath /nowhere
 played = test/lib/job.c test/faults/kill_job.c test/faults/scenario.c test/faults/scenario_ends.c \
-	test/faults/scenario_board.c test/faults/scenario_cast.c test/faults/scenario_copy.c test/faults/scenario_messages.c \
+	test/faults/scenario_board.c test/faults/scenario_cast.c test/faults/scenario_copy.c test/faults/scenario_device.c \
+	test/faults/scenario_messages.c \
 	test/faults/scenario_regions.c \
 	test/faults/scenario_team.c test/faults/scenario_windows.c
 stepped = test/faults/stop_job.c test/faults/failpoint.c test/faults/failpoint_survey.c $(played)
@@ -70,6 +72,7 @@ test_faults_kill_anywhere_SOURCES = test/faults/kill_anywhere.c $(played)
 test_faults_namespace_rank_SOURCES = test/faults/namespace_rank.c test/lib/job.c
 test_faults_kill_during_wait_SOURCES = test/faults/kill_during_wait.c test/lib/job.c
 test_faults_exit_during_calls_SOURCES = test/faults/exit_during_calls.c test/lib/job.c
+test_faults_device_violations_SOURCES = test/faults/device_violations.c test/lib/job.c
 test_faults_debug_one_end_SOURCES = test/faults/debug_one_end.c test/lib/job.c
 test_faults_fork_SOURCES = test/faults/fork.c test/lib/job.c
 test_faults_peer_in_rexit_SOURCES = test/faults/peer_in_rexit.c test/lib/job.c

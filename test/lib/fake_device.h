@@ -3,13 +3,15 @@
  * fake_device.h: a device with memory of its own, for tests of rmemory_ops_t.
  *
  * An address of the device has no memory behind it: a load or store of a processor there is a SIGSEGV. The device computes in its own
- * copy of the memory (`inside`), which nothing else sees; the memory that the two processes share is a memfd (`outside`). `left` copies
- * from inside to outside, `arrived` from outside to inside: without the one or the other a message has wrong bytes.
+ * copy of the memory (`inside`), which nothing else sees; the memory that other processes and networks reach is a memfd (`outside`).
+ * `left` copies from inside to outside, `arrived` from outside to inside: without the one or the other a message has wrong bytes. Copies
+ * are late, too: `copy_out` brings what was there at the last `left` or `arrived`, or what `copy_in` has stored since (`seen`).
  */
 #ifndef TEST_LIB_FAKE_DEVICE_H
 #define TEST_LIB_FAKE_DEVICE_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <rpipe.h>
 #include <stdatomic.h>
@@ -23,16 +25,21 @@
 #define FAKE_MOST 32
 
 struct fake_memory {
-    uint8_t *address, *outside, *inside;
+    uint8_t *address, *outside, *inside, *seen;
     size_t bytes;
+    int fd; /* of outside */
 };
+
+/* What `alloc` makes beside memory. */
+enum fake_descriptor { FAKE_MEMFD, FAKE_NONE, FAKE_OTHER };
 
 struct fake_device {
     pthread_mutex_t lock; /* of memory: a thread of the library's makes some of the calls */
     struct fake_memory memory[FAKE_MOST];
     _Atomic int allocations, imports;       /* that are there */
     int fail_alloc, fail_import, fail_left; /* errno of the next such call, once */
-    int fail_arrived;
+    int fail_arrived, fail_copy_in, fail_copy_out, fail_dmabuf;
+    enum fake_descriptor descriptor;
 };
 
 static inline int fake_fails(int *which)
@@ -55,7 +62,9 @@ static inline int fake_map(struct fake_device *dev, int fd, size_t bytes, void *
     m->bytes = bytes;
     m->address = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     m->outside = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    m->inside = calloc(1, bytes);
+    m->inside = calloc(2, bytes);
+    m->seen = m->inside + bytes;
+    m->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     pthread_mutex_unlock(&dev->lock);
     if (m->address == MAP_FAILED || m->outside == MAP_FAILED || m->inside == NULL)
         return -ENOMEM;
@@ -71,6 +80,7 @@ static inline void fake_unmap(struct fake_device *dev, void *base, size_t bytes)
             munmap(m->address, bytes);
             munmap(m->outside, bytes);
             free(m->inside);
+            close(m->fd);
             m->address = NULL;
             pthread_mutex_unlock(&dev->lock);
             return;
@@ -78,7 +88,7 @@ static inline void fake_unmap(struct fake_device *dev, void *base, size_t bytes)
     abort(); /* never allocated, or freed twice */
 }
 
-/* `inside` and `outside` of an address; ends the process if it is not memory of the device. */
+/* The three memories of an address; ends the process if it is not memory of the device. */
 static inline struct fake_memory fake_at(struct fake_device *dev, const void *at, size_t bytes)
 {
     struct fake_memory found;
@@ -89,8 +99,12 @@ static inline struct fake_memory fake_at(struct fake_device *dev, const void *at
 
         if (m->address == NULL || offset > m->bytes || bytes > m->bytes - offset)
             continue;
-        found = (struct fake_memory){m->address + offset, m->outside + offset, m->inside + offset,
-                                     bytes};
+        found = (struct fake_memory){m->address + offset,
+                                     m->outside + offset,
+                                     m->inside + offset,
+                                     m->seen + offset,
+                                     bytes,
+                                     m->fd};
         pthread_mutex_unlock(&dev->lock);
         return found;
     }
@@ -100,15 +114,21 @@ static inline struct fake_memory fake_at(struct fake_device *dev, const void *at
 static inline int fake_alloc(void *argument, size_t bytes, void **base, int *fd)
 {
     struct fake_device *dev = argument;
-    int rc = fake_fails(&dev->fail_alloc);
+    int rc = fake_fails(&dev->fail_alloc), made;
 
     if (rc != 0)
         return rc;
-    *fd = memfd_create("fake device", MFD_CLOEXEC);
-    if (*fd < 0 || ftruncate(*fd, (off_t)bytes) != 0)
+    made = memfd_create("fake device", MFD_CLOEXEC);
+    if (made < 0 || ftruncate(made, (off_t)bytes) != 0)
         return -ENOMEM;
     dev->allocations++;
-    return fake_map(dev, *fd, bytes, base);
+    rc = fake_map(dev, made, bytes, base);
+    if (dev->descriptor != FAKE_MEMFD)
+        close(made);
+    *fd = dev->descriptor == FAKE_MEMFD   ? made
+          : dev->descriptor == FAKE_OTHER ? open("/dev/null", O_RDWR | O_CLOEXEC)
+                                          : -1;
+    return rc;
 }
 
 static inline void fake_free(void *argument, void *base, size_t bytes)
@@ -143,14 +163,20 @@ static inline void fake_unimport(void *argument, void *base, size_t bytes)
 
 static inline int fake_copy_in(void *argument, void *to, const void *from, size_t bytes)
 {
-    memcpy(fake_at(argument, to, bytes).inside, from, bytes);
-    return 0;
+    struct fake_device *dev = argument;
+    struct fake_memory m = fake_at(dev, to, bytes);
+
+    memcpy(m.inside, from, bytes);
+    memcpy(m.seen, from, bytes);
+    return fake_fails(&dev->fail_copy_in);
 }
 
 static inline int fake_copy_out(void *argument, void *to, const void *from, size_t bytes)
 {
-    memcpy(to, fake_at(argument, from, bytes).inside, bytes);
-    return 0;
+    struct fake_device *dev = argument;
+
+    memcpy(to, fake_at(dev, from, bytes).seen, bytes);
+    return fake_fails(&dev->fail_copy_out);
 }
 
 static inline int fake_left(void *argument, void *at, size_t bytes)
@@ -159,6 +185,7 @@ static inline int fake_left(void *argument, void *at, size_t bytes)
     struct fake_memory m = fake_at(dev, at, bytes);
 
     memcpy(m.outside, m.inside, bytes);
+    memcpy(m.seen, m.inside, bytes);
     return fake_fails(&dev->fail_left);
 }
 
@@ -168,7 +195,19 @@ static inline int fake_arrived(void *argument, void *at, size_t bytes)
     struct fake_memory m = fake_at(dev, at, bytes);
 
     memcpy(m.inside, m.outside, bytes);
+    memcpy(m.seen, m.outside, bytes);
     return fake_fails(&dev->fail_arrived);
+}
+
+/* In the place of a dma-buf: for networks that reach memory of devices. Not in the table unless a test asks for it. */
+static inline int fake_dmabuf(void *argument, void *base, size_t bytes, int *fd)
+{
+    struct fake_device *dev = argument;
+    int rc = fake_fails(&dev->fail_dmabuf);
+
+    if (rc == 0)
+        *fd = fcntl(fake_at(dev, base, bytes).fd, F_DUPFD_CLOEXEC, 0);
+    return rc;
 }
 
 static inline rmemory_ops_t fake_ops(struct fake_device *dev)

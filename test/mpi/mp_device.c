@@ -2,7 +2,7 @@
 /*
  * Pipes whose heap is memory of a device, between two processes, in both directions, as PUT and as GET, in every mode: streams of random
  * sizes whose messages are freed out of order, by rwrite and rread and by rsend and rrecv. Every byte is checked where the device sees
- * it; the processor can touch none of them (fake_device.h).
+ * it; the processor can touch none of them (fake_device.h). Over a network payloads are staged, since the memory is no dma-buf.
  */
 #include "test/lib/fake_device.h"
 #include "test/lib/mp_check.h"
@@ -91,11 +91,24 @@ static void get(rch_t ch, int writer, uint32_t ctx, rpipe_sync_t mode)
             CHECK_OK(ch, rfree(ch, held[i]));
 }
 
+/* How the payloads travel. */
+static void describe(rch_t ch)
+{
+    rinfo_pipe_t about;
+
+    CHECK_OK(ch, rwait(ch));
+    CHECK_OK(ch, rinfo_describe(ch, &about));
+    CHECK(ch, strstr(about.path, "memory of a device (fake)") != NULL);
+    printf("rank %d: %s: %s; %s\n", mp_rank, about.backend, about.path, about.why);
+}
+
 static void stream(int writer, uint32_t ctx, rpipe_op_t op, rpipe_sync_t mode)
 {
     rch_t ch = open_end(mp_rank == writer, ctx, op, mode);
     raddr_t d;
 
+    if (ctx == 0)
+        describe(ch);
     if (mp_rank == writer) {
         for (uint64_t i = 0; i < MESSAGES; i++)
             put(ch, mp_key(writer, 1 - writer, ctx, i));

@@ -68,6 +68,8 @@ mpi_tests = \
 	examples/heat2d-3.mpi \
 	examples/device_pipe-2.mpi \
 	examples/device_pipe-2-oget.mpi \
+	examples/device_pipe-2+hosts.mpi \
+	examples/device_pipe-2-oget+tcp.mpi \
 	examples/dht-1-quick.mpi \
 	examples/dht-4-quick.mpi \
 	examples/elastic-2-quick.mpi \
@@ -194,6 +196,9 @@ mpi_tests = \
 	test/mpi/mp_eager-3+ofi_steps.mpi \
 	test/mpi/mp_eager-3+tcp.mpi \
 	test/mpi/mp_device-2.mpi \
+	test/mpi/mp_device-2+ofi.mpi \
+	test/mpi/mp_device-2+ofi_steps.mpi \
+	test/mpi/mp_device-2+tcp.mpi \
 	test/mpi/mp_event-2+ofi.mpi \
 	test/mpi/mp_event-2+tcp.mpi \
 	test/mpi/mp_event-2.mpi \
@@ -202,6 +207,7 @@ mpi_tests = \
 	test/mpi/mp_events-2+ofi.mpi \
 	test/mpi/mp_events-3.mpi \
 	test/mpi/mp_gpu-2-cuda.mpi \
+	test/mpi/mp_gpu-2-cuda+tcp.mpi \
 	test/mpi/mp_gpu-2-hip.mpi \
 	test/mpi/mp_graph-2.mpi \
 	test/mpi/mp_graph-3+ofi.mpi \

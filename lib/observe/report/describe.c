@@ -38,12 +38,15 @@ static void describe_path(struct rch *ch, rinfo_pipe_t *p)
     ch->path->describe(ch, p->path, sizeof(p->path));
 }
 
-static void describe_reason(struct rch *ch, rinfo_pipe_t *p)
+/* `made`: the end has its memory, in which `device` may be. */
+static void describe_reason(struct rch *ch, rinfo_pipe_t *p, bool made)
 {
+    const char *staged = made ? ch->device.why : NULL;
     /* acquire: the service thread may set it now; pairs with the release in stream.c */
     const char *got = atomic_load_explicit(&ch->stream_got, memory_order_acquire);
 
-    snprintf(p->why, sizeof(p->why), "%s%s%s", ch->why != NULL ? ch->why : "",
+    snprintf(p->why, sizeof(p->why), "%s%s%s%s%s", ch->why != NULL ? ch->why : "",
+             staged != NULL ? "; staged: " : "", staged != NULL ? staged : "",
              got != NULL ? "; stream: " : "", got != NULL ? got : "");
 }
 
@@ -51,13 +54,14 @@ static int describe_attempt(struct rch *ch, void *arguments)
 {
     uint32_t state =
         atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
+    bool made = (state & (STATE_JOINED | STATE_ATTACHED)) != 0;
     rinfo_pipe_t *p = arguments;
 
     describe_configuration(ch, p);
     snprintf(p->state, sizeof(p->state), "%s", observe_state_name(state));
-    if ((state & (STATE_JOINED | STATE_ATTACHED)) != 0)
+    if (made)
         describe_path(ch, p);
-    describe_reason(ch, p);
+    describe_reason(ch, p, made);
     snprintf(p->cells, sizeof(p->cells), "%s", ch->cells_way != NULL ? ch->cells_way : "");
     return 0;
 }

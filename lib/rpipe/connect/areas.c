@@ -14,6 +14,12 @@
 
 static bool areas_exist(const struct rch *ch) { return ch->cfg.op != OP_CELLS; }
 
+/* Where this end's own heap is for the program. */
+static void *areas_own_heap(const struct rch *ch)
+{
+    return device_has_heap(ch) ? ch->device.base : ch->heap_memory.base;
+}
+
 static int areas_make_heap(struct rch *ch, void *base, struct error *err)
 {
     struct heap_config c = {
@@ -51,7 +57,7 @@ static int areas_allocate_writer(struct rch *ch, struct error *err)
         rc = areas_allocate_zero(ch, area_reverse_bytes(&ch->cfg), BTL_PEER_WRITES,
                                  &ch->reverse_memory, err);
     if (rc == 0 && area_heap_is_own(ch))
-        rc = areas_make_heap(ch, ch->heap_memory.base, err);
+        rc = areas_make_heap(ch, areas_own_heap(ch), err);
     ch->w.blocks.reverse = ch->reverse_memory.base;
     return rc;
 }
@@ -69,7 +75,7 @@ static int areas_allocate_reader(struct rch *ch, struct error *err)
     ch->ring = ch->ring_memory.base;
     ch->credit = ch->credit_memory.base;
     if (area_heap_is_own(ch))
-        ch->r.heap_base = ch->heap_memory.base;
+        ch->r.heap_base = areas_own_heap(ch);
     ch->r.heap_bytes = ch->cfg.heap_bytes;
     ch->r.shift = (uint32_t)__builtin_ctz(ch->cfg.unit_bytes);
     ch->r.sync = ch->cfg.mode;
@@ -83,16 +89,16 @@ static int areas_allocate_reader(struct rch *ch, struct error *err)
 int areas_allocate(struct rch *ch, struct error *err)
 {
     bool reader = config_side(&ch->cfg) == SIDE_READER;
+    uint32_t access = reader ? BTL_PEER_WRITES : BTL_PEER_READS;
     int rc = 0;
 
     if (!areas_exist(ch))
         return 0;
     if (area_heap_is_own(ch) && device_has_heap(ch))
-        rc = device_allocate(ch, area_heap_bytes(&ch->cfg), err);
+        rc = device_allocate(ch, access, &ch->heap_memory, err);
     else if (area_heap_is_own(ch))
-        rc = ch->ops->alloc(ch->btl, ch->peer, area_heap_bytes(&ch->cfg),
-                            reader ? BTL_PEER_WRITES : BTL_PEER_READS, ch->cfg.huge_pages,
-                            &ch->heap_memory, err);
+        rc = ch->ops->alloc(ch->btl, ch->peer, area_heap_bytes(&ch->cfg), access,
+                            ch->cfg.huge_pages, &ch->heap_memory, err);
     if (rc != 0)
         return rc;
     return reader ? areas_allocate_reader(ch, err) : areas_allocate_writer(ch, err);
@@ -112,6 +118,11 @@ void areas_offer(const struct rch *ch, struct handshake *h)
     }
 }
 
+static bool areas_are_shared(const struct rch *ch)
+{
+    return (ch->ops->attributes.capabilities & BTL_LOAD_STORE) != 0;
+}
+
 int areas_attach(struct rch *ch, const struct handshake *h, struct error *err)
 {
     bool writer = config_side(&ch->cfg) == SIDE_WRITER;
@@ -119,7 +130,7 @@ int areas_attach(struct rch *ch, const struct handshake *h, struct error *err)
 
     if (!areas_exist(ch))
         return 0;
-    if (!area_heap_is_own(ch) && device_has_heap(ch))
+    if (!area_heap_is_own(ch) && device_has_heap(ch) && areas_are_shared(ch))
         rc = device_import(ch, &h->heap, area_heap_bytes(&ch->cfg), err);
     else if (!area_heap_is_own(ch))
         rc = end_attach(ch, &h->heap, area_heap_bytes(&ch->cfg),
@@ -148,6 +159,8 @@ int areas_attached(struct rch *ch, struct error *err)
     ch->path->attached(ch, &heap);
     if (area_heap_is_own(ch))
         return 0;
+    if (device_has_heap(ch))
+        heap = ch->device.base;
     if (config_side(&ch->cfg) == SIDE_WRITER)
         return areas_make_heap(ch, heap, err);
     ch->r.heap_base = heap;
@@ -176,5 +189,4 @@ void areas_release(struct rch *ch)
     areas_free(ch, &ch->credit_memory);
     areas_free(ch, &ch->ring_memory);
     areas_free(ch, &ch->reverse_memory);
-    device_release(ch);
 }

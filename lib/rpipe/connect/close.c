@@ -14,6 +14,7 @@
 #include "rpipe/end/config.h"
 #include "alloc/heap.h"
 #include "rpipe/end/counters.h"
+#include "rpipe/end/device.h"
 #include "rpipe/end/end_pool.h"
 #include "rpipe/end/error.h"
 #include "rpipe/end/message.h"
@@ -46,6 +47,7 @@ static void close_release(struct rch *ch)
         features_release(ch);
         areas_release(ch);
         ch->path->release(ch);
+        device_release(ch); /* last: until here it is registered */
     }
     if (ch->cfg.threads)
         pthread_mutex_destroy(&ch->mutex);

@@ -29,6 +29,7 @@ struct write_arguments {
     bool users;     /* else the caller of this attempt owns `d` */
     size_t bytes;
     bool wait, stalled;
+    bool left; /* memory of a device: the payload is visible outside of it */
     struct awaited awaited;
     const struct region_source *from; /* where the payload is; NULL: in the block of `d` */
     uint64_t number;                  /* of the message, once it has been written: for the trace */
@@ -54,8 +55,9 @@ int read_after(struct rch *ch) NOINLINE;
 struct read_arguments {
     struct rdesc *d;
     size_t size;
-    bool stalled; /* calls are counted, not attempts */
-    bool peeked;  /* the size of the next message is known; if not, rread_into takes no message */
+    bool stalled;  /* calls are counted, not attempts */
+    bool extracts; /* the bytes go to memory of the program, and not to a device */
+    bool peeked;   /* the size of the next message is known; if not, rread_into takes no message */
     uint64_t number; /* of the message, for the trace */
 };
 int read_attempt(struct rch *ch, void *arguments);

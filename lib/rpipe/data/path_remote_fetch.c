@@ -14,6 +14,7 @@
 #include "rpipe/data/path_remote_eager.h"
 #include "rpipe/data/take.h"
 #include "rpipe/end/debug_guard.h"
+#include "rpipe/end/device.h"
 
 #include "sync/seal.h"
 #include "util/failpoint.h"
@@ -175,7 +176,7 @@ static int remote_fetch_take_slot(struct rch *ch, const struct slot *copy)
     int rc = remote_eager_check(ch, copy);
 
     if (rc == 0)
-        rc = take_message(ch, copy, true, &f->d, NULL);
+        rc = take_message(ch, copy, !device_has_heap(ch), &f->d, NULL);
     if (rc != 0)
         return rc;
     if (ch->checked)

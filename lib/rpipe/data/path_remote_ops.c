@@ -14,6 +14,7 @@
 #include "rpipe/data/path_remote_write.h"
 #include "rpipe/end/area.h"
 #include "rpipe/end/config.h"
+#include "rpipe/end/device.h"
 #include "rpipe/end/job_state.h"
 #include "rpipe/end/message.h"
 #include "rpipe/end/stream.h"
@@ -38,6 +39,8 @@ static int remote_mirror(struct rch *ch, size_t bytes, struct btl_memory *memory
 
 static int remote_mirror_heap(struct rch *ch, uint32_t access, struct error *err)
 {
+    if (device_has_heap(ch))
+        return device_allocate(ch, access, &ch->remote->heap, err);
     return ch->ops->alloc(ch->btl, ch->peer, area_heap_bytes(&ch->cfg), access, ch->cfg.huge_pages,
                           &ch->remote->heap, err);
 }
@@ -207,10 +210,12 @@ static void remote_count(struct rch *ch)
 
 static void remote_describe(struct rch *ch, char *text, size_t bytes)
 {
+    size_t used = device_has_heap(ch) ? device_describe(ch, text, bytes) : 0;
+
     if (ch->remote->connection != NULL)
-        ch->ops->connection_describe(ch->remote->connection, text, bytes);
+        ch->ops->connection_describe(ch->remote->connection, text + used, bytes - used);
     else
-        snprintf(text, bytes, "no connection");
+        snprintf(text + used, bytes - used, "no connection");
 }
 
 static bool remote_places(const struct rch *ch)

@@ -93,14 +93,15 @@ static int read_checked(struct rch *ch, struct rdesc *d)
     return 0;
 }
 
-static int read_from_device(struct rch *ch, struct rdesc *d)
+static int read_from_device(struct rch *ch, struct rdesc *d, bool extracts)
 {
-    int rc;
+    int rc = 0;
 
     if (d->units == 0 && d->size > 0) /* the program would take its address for one of the device */
         return violation_of_message(ch, "is in its slot, and all messages are in the heap", "bytes",
                                     d->size, "limit", 0);
-    rc = device_arrived(ch, d);
+    if (!extracts || !device_is_staged(ch))
+        rc = device_arrived(ch, d);
     if (rc != 0)
         read_release(ch, d);
     return rc;
@@ -146,7 +147,7 @@ int read_attempt(struct rch *ch, void *arguments)
     if (rc == 0 && ch->checked)
         rc = read_checked(ch, a->d);
     if (rc == 0 && device_has_heap(ch))
-        rc = read_from_device(ch, a->d);
+        rc = read_from_device(ch, a->d, a->extracts);
     a->number = ch->path->delivered(ch);
     if (rc != R_PENDING)
         return rc;

@@ -31,13 +31,15 @@ struct send_arguments {
     struct awaited awaited;
 };
 
-static int send_fill(struct rch *ch, void *to, const struct send_arguments *a)
+static int send_fill(struct rch *ch, const struct rdesc *d, struct send_arguments *a)
 {
     if (a->alloc.size == 0)
         return 0;
-    if (device_has_heap(ch))
-        return device_copy_in(ch, to, a->payload, a->alloc.size);
-    memcpy(to, a->payload, a->alloc.size);
+    if (device_has_heap(ch)) {
+        a->write.left = device_is_staged(ch);
+        return device_fill(ch, d, a->payload, a->alloc.size);
+    }
+    memcpy(d->mem, a->payload, a->alloc.size);
     return 0;
 }
 
@@ -46,8 +48,8 @@ static int send_attempt(struct rch *ch, void *arguments)
     struct send_arguments *a = arguments;
     int rc;
 
-    if (device_has_heap(ch) && ch->cfg.memory->copy_in == NULL) /* before memory is awaited */
-        return device_copy_in(ch, NULL, NULL, 0);
+    if (device_has_heap(ch) && (rc = device_check_fill(ch)) != 0) /* before memory is awaited */
+        return rc;
     if (a->write.d == NULL) {
         rc = write_alloc_attempt(ch, &a->alloc);
         a->awaited = a->alloc.awaited;
@@ -55,7 +57,7 @@ static int send_attempt(struct rch *ch, void *arguments)
             return rc;
         a->write.d = a->alloc.d;
         a->write.d->header = a->tag;
-        rc = send_fill(ch, a->write.d->mem, a);
+        rc = send_fill(ch, a->write.d, a);
         if (rc != 0)
             return rc;
     }

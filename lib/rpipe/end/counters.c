@@ -91,6 +91,8 @@ static const struct counter_row counter_table[] = {
     {"polls", "calls", "that polled a completion queue", SUM, BOTH(counts.remote.polls)},
     {"direct", "messages", "whose payload was sent from, or placed in, a region without a copy", SUM,
      BOTH(counts.direct)},
+    {"staged", "messages", "whose payload was copied between memory of a device and of the host, for the network", SUM,
+     BOTH(counts.staged)},
     {"heap_bytes", "bytes", "of the heap, all segments: now", NOW,
      TIMES(units, published_end.unit_bytes), TIMES(units, published_end.unit_bytes)},
 };

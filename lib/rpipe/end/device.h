@@ -6,7 +6,17 @@
  * how the other process gets at it, and when bytes are visible is the program's (rmemory_ops_t). Such an end has STATE_DEVICE, and so
  * every call on it takes the slow path; no message with bytes travels in its slot.
  *
- * Order of a message: the device's stores to the payload; `left`; slot and flag (release); flag (acquire); `arrived`; the device's loads.
+ * Three ways of a payload, each chosen when an end makes its memory:
+ *   shared      the backend maps memory of the peer: one memory, which the peer imports by its descriptor
+ *   registered  a network whose device reaches this memory: each end has memory of its own, as with a heap in memory of the host
+ *   staged      any other network: the same, and the network moves a copy of it in memory of the host, the shadow. rwrite copies the
+ *               message out of the device, rread into it
+ *
+ * Order of a message: the device's stores to the payload; `left`; staged: copy_out; slot and flag (release); flag (acquire);
+ * `arrived`, or staged: copy_in; the device's loads.
+ *
+ * Invariant: a byte of the shadow belongs to the end that has the byte of the heap at the same offset. So the rules by which a network
+ * uses the heap of the host again hold for the shadow.
  */
 #ifndef RPIPE_END_DEVICE_H
 #define RPIPE_END_DEVICE_H
@@ -16,21 +26,32 @@
 
 static inline bool device_has_heap(const struct rch *ch) { return ch->cfg.memory != NULL; }
 
-/* The end with the heap: allocates it and lends it to the peer: heap_memory has address and key. */
-int device_allocate(struct rch *ch, size_t bytes, struct error *err);
-/* The other end: imports the memory that the peer's key names: heap_remote.base. */
+static inline bool device_is_staged(const struct rch *ch) { return ch->device.shadow != NULL; }
+
+/*
+ * The end with the heap, and over a network the other one too: allocates area_heap_bytes() of the device. `memory` is what the backend
+ * lends (its key) or transfers.
+ */
+int device_allocate(struct rch *ch, uint32_t access, struct btl_memory *memory, struct error *err);
+/* The end without the heap, where memory is shared: imports what the peer's key names. */
 int device_import(struct rch *ch, const struct btl_key *key, size_t bytes, struct error *err);
-/* Gives back what either has made. */
+/* Gives back what either has made, after the backend has released its part. */
 void device_release(struct rch *ch);
 
 /* Inside a call, with device_has_heap. 0, or the error of the table's call, with its message. */
 int device_left(struct rch *ch, const struct rdesc *d, size_t bytes);
 /* After a message was taken. On failure it is freed, and the message has its number. */
 int device_arrived(struct rch *ch, struct rdesc *d);
-/* rsend, rrecv: -ENOTSUP: the table has no such call. */
-int device_copy_in(struct rch *ch, void *to, const void *from, size_t bytes);
-int device_copy_out(struct rch *ch, void *to, const void *from, size_t bytes);
+/* rsend, rrecv: between memory of the program and a message; staged: instead of device_left, device_arrived. */
+int device_fill(struct rch *ch, const struct rdesc *d, const void *from, size_t bytes);
+int device_extract(struct rch *ch, const struct rdesc *d, void *to);
+/* Before a message is allocated, or taken: -ENOTSUP: the table has no such call. */
+int device_check_fill(struct rch *ch);
+int device_check_extract(struct rch *ch);
 /* For calls that move bytes by the processor or register memory: -ENOTSUP. */
 int device_refuses(struct rch *ch, const char *what);
+
+/* How the payload of a network travels, for rinfo_describe: returns the characters written. */
+size_t device_describe(const struct rch *ch, char *text, size_t bytes);
 
 #endif

@@ -117,6 +117,15 @@ struct reader {
     struct push_waits waits;
 };
 
+/* Memory of a device that the heap of an end is in (device.h). */
+struct device_heap {
+    void *base; /* allocated or imported by this end; NULL: none */
+    char *
+        shadow; /* staged: memory of the host with the same bytes, which the network moves; else NULL */
+    char *why; /* staged: the reason; NULL: no memory for the text */
+    bool imported;
+};
+
 struct rch {
     /* first line: read by every call */
     _Atomic uint32_t state;
@@ -194,7 +203,7 @@ struct rch {
     struct btl *btl;
     struct btl_memory ring_memory, credit_memory, heap_memory, reverse_memory;
     struct btl_remote ring_remote, credit_remote, heap_remote, reverse_remote;
-    void *device_base; /* memory of a device, allocated or imported by this end; or NULL */
+    struct device_heap device;
     struct rch *next_free;
     struct link deferred;      /* in the list of deferred_close.c */
     int64_t deferred_deadline; /* when deferred_close.c gives up */

@@ -76,8 +76,10 @@ static int enter(struct btl *btl, struct sim_piece *p, struct btl_memory *piece,
     p->id = ++btl->last_id;
     if (hash_put(&btl->pieces, p->id, p) != 0)
         return error_set(err, -ENOMEM, "no memory for the metadata of a region");
-    *piece =
-        (struct btl_memory){p->base, p->bytes, {{p->id, p->bytes, p->access, key_check(p)}}, p};
+    *piece = (struct btl_memory){.base = p->base,
+                                 .bytes = p->bytes,
+                                 .key = {{p->id, p->bytes, p->access, key_check(p)}},
+                                 .slab = p};
     return 0;
 }
 
