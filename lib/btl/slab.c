@@ -176,8 +176,11 @@ static int slab_create(struct slab_pool *pool, struct slab_kind *k, struct error
 
     if (s == NULL)
         return slab_no_memory(err);
-    s->range = (struct slab_range){
-        .peer = k->peer, .access = k->access, .huge = k->huge, .bytes = blocks * k->block_bytes};
+    s->range = (struct slab_range){.peer = k->peer,
+                                   .access = k->access,
+                                   .huge = k->huge,
+                                   .bytes = blocks * k->block_bytes,
+                                   .fd = -1};
     rc = pool->source.map != NULL ? pool->source.map(pool->backend, &s->range, err)
                                   : slab_map_private(&s->range, err);
     if (rc != 0)
@@ -225,6 +228,7 @@ static void slab_take(struct slab_pool *pool, struct slab_kind *k, struct btl_me
     memory->base = s->range.base + offset;
     memory->bytes = k->block_bytes;
     memory->slab = s;
+    memory->device = false;
     pool->source.key(pool->backend, &s->range, offset, k->block_bytes, &memory->key);
 }
 
@@ -253,29 +257,45 @@ int slab_alloc(struct slab_pool *pool, int peer, size_t bytes, uint32_t access, 
     return rc;
 }
 
-int slab_register(struct slab_pool *pool, int peer, void *base, size_t bytes, uint32_t access,
-                  struct btl_memory *memory, struct error *err)
+/* fd -1: memory of the host. */
+static int slab_register_range(struct slab_pool *pool, int peer, void *base, size_t bytes, int fd,
+                               uint32_t access, struct btl_memory *memory, struct error *err)
 {
     struct slab *s = calloc(1, sizeof(*s));
     int rc;
 
     if (s == NULL)
         return slab_no_memory(err);
-    s->range = (struct slab_range){.peer = peer, .access = access, .base = base, .bytes = bytes};
+    s->range =
+        (struct slab_range){.peer = peer, .access = access, .base = base, .bytes = bytes, .fd = fd};
     s->blocks = s->used = 1;
     pthread_mutex_lock(&pool->lock);
     rc = pool->source.register_range(pool->backend, &s->range, err);
     if (rc == 0) {
+        s->range.fd = -1; /* the caller closes it */
         list_append(&pool->registered, &s->link);
         memory->base = base;
         memory->bytes = bytes;
         memory->slab = s;
+        memory->device = fd >= 0;
         pool->source.key(pool->backend, &s->range, 0, bytes, &memory->key);
     } else {
         free(s);
     }
     pthread_mutex_unlock(&pool->lock);
     return rc;
+}
+
+int slab_register(struct slab_pool *pool, int peer, void *base, size_t bytes, uint32_t access,
+                  struct btl_memory *memory, struct error *err)
+{
+    return slab_register_range(pool, peer, base, bytes, -1, access, memory, err);
+}
+
+int slab_register_device(struct slab_pool *pool, int peer, void *base, size_t bytes, int fd,
+                         uint32_t access, struct btl_memory *memory, struct error *err)
+{
+    return slab_register_range(pool, peer, base, bytes, fd, access, memory, err);
 }
 
 /* Returns a block to its slab. */

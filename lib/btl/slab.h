@@ -25,7 +25,7 @@
 #include "btl/btl.h"
 #include "util/error.h"
 
-/* The memory of a slab, or memory of the user (slab_register). */
+/* The memory of a slab, or memory of the user (slab_register, slab_register_device). */
 struct slab_range {
     void *registration; /* the source's; first member, see slab_registration() */
     int peer;           /* the rank that may access it */
@@ -33,6 +33,7 @@ struct slab_range {
     bool huge;          /* huge pages are preferred */
     char *base;
     size_t bytes;
+    int fd; /* of memory of a device, while it is registered; -1: memory of the host */
 };
 
 /*
@@ -71,6 +72,9 @@ int slab_alloc(struct slab_pool *pool, int peer, size_t bytes, uint32_t access, 
                struct btl_memory *memory, struct error *err);
 int slab_register(struct slab_pool *pool, int peer, void *base, size_t bytes, uint32_t access,
                   struct btl_memory *memory, struct error *err);
+/* As the call register_device: the source finds the descriptor in the range. */
+int slab_register_device(struct slab_pool *pool, int peer, void *base, size_t bytes, int fd,
+                         uint32_t access, struct btl_memory *memory, struct error *err);
 void slab_free(struct slab_pool *pool, struct btl_memory *memory);
 
 /*

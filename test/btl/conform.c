@@ -130,7 +130,13 @@ void line_down(struct side *s, uint32_t id, struct btl_connection *connection)
 
 struct far far_alloc(struct side *s, uint32_t id, size_t bytes, uint32_t access)
 {
-    struct answer a = ask(s, (struct ask){.what = ASK_ALLOC, .id = id, .a = bytes, .b = access});
+    return far_alloc_as(s, id, bytes, access, KIND_OWN);
+}
+
+struct far far_alloc_as(struct side *s, uint32_t id, size_t bytes, uint32_t access, enum kind kind)
+{
+    struct answer a =
+        ask(s, (struct ask){.what = ASK_ALLOC, .id = id, .a = bytes, .b = access, .c = kind});
     struct far far = {.id = id, .bytes = bytes, .address = a.value};
     struct error err = {""};
     int rc =

@@ -41,6 +41,15 @@ void backend_close(struct backend *b);
 int line_open(const struct backend *b, int peer, enum btl_role role, uint32_t depth,
               struct btl_connection **connection, struct btl_address *address, struct error *err);
 
+/* Memory of a device: at `base` there is nothing for a processor; a memfd has the bytes, which a test reaches at `alias`. */
+struct device_memory {
+    uint8_t *base, *alias;
+    size_t bytes;
+    int fd;
+};
+struct device_memory device_memory_make(size_t bytes);
+void device_memory_free(struct device_memory *m); /* without effect if there is none */
+
 int64_t patience(void); /* a deadline; CONFORM_SECONDS, 60 */
 /* The content of a slot. It is sealed: words may arrive in any order, so the flag is number and hash of the rest. */
 struct note {
@@ -57,7 +66,7 @@ enum what {
     ASK_LINE,  /* opens number id: role a, depth b: address */
     ASK_CONNECT,
     ASK_CLOSE,
-    ASK_ALLOC, /* region number id: a bytes, access b; c: registered memory of the agent; key; value: its address */
+    ASK_ALLOC, /* region number id: a bytes, access b; c: enum kind; key; value: its address */
     ASK_FREE,
     ASK_FILL,   /* region id: offset a, b bytes, key c */
     ASK_CHECK,  /* the same: rc */
@@ -67,6 +76,8 @@ enum what {
     ASK_STREAM, /* a messages through ring id, heap b, credit c, with d slots */
     ASK_COUNT /* compare and swap by the processor: adds 1 to the word at a of region id, b times */
 };
+/* Memory of the backend, of the agent, of a device of the agent. */
+enum kind { KIND_OWN, KIND_REGISTERED, KIND_DEVICE };
 #define ASK_IDLE 0x100u /* ASK_AWAIT: without a call of the backend */
 
 struct ask {
@@ -117,6 +128,7 @@ uint64_t draw(struct side *s, uint64_t below);
 struct btl_connection *line_up(struct side *s, uint32_t id, uint32_t depth);
 void line_down(struct side *s, uint32_t id, struct btl_connection *connection);
 struct far far_alloc(struct side *s, uint32_t id, size_t bytes, uint32_t access);
+struct far far_alloc_as(struct side *s, uint32_t id, size_t bytes, uint32_t access, enum kind kind);
 void far_free(struct side *s, struct far *far);
 struct btl_memory near_alloc(struct side *s, size_t bytes);
 void near_free(struct side *s, struct btl_memory *piece);

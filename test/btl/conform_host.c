@@ -16,7 +16,33 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+/* ---- memory of a device ---- */
+
+struct device_memory device_memory_make(size_t bytes)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    struct device_memory m = {.bytes = (bytes + page - 1) / page * page};
+
+    m.fd = memfd_create("memory of a device", MFD_CLOEXEC);
+    REQUIRE(m.fd >= 0 && ftruncate(m.fd, (off_t)m.bytes) == 0, "memfd: %s", strerror(errno));
+    m.base = mmap(NULL, m.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    m.alias = mmap(NULL, m.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, m.fd, 0);
+    REQUIRE(m.base != MAP_FAILED && m.alias != MAP_FAILED, "mmap: %s", strerror(errno));
+    return m;
+}
+
+void device_memory_free(struct device_memory *m)
+{
+    if (m->alias == NULL)
+        return;
+    munmap(m->base, m->bytes);
+    munmap(m->alias, m->bytes);
+    close(m->fd);
+    *m = (struct device_memory){0};
+}
 
 /* ---- the watching thread ---- */
 

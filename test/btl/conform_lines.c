@@ -79,7 +79,8 @@ static void adopted(struct side *s)
     for (int back = 0; back < 2; back++) { /* there and back */
         uint32_t access = back ? BTL_PEER_READS : BTL_PEER_WRITES;
 
-        a = ask(s, (struct ask){.what = ASK_ALLOC, .id = 0, .a = bytes, .b = access, .c = 1});
+        a = ask(s, (struct ask){
+                       .what = ASK_ALLOC, .id = 0, .a = bytes, .b = access, .c = KIND_REGISTERED});
         REQUIRE(ops->attach(s->backend->btl, s->peer, &a.key, bytes, access, &far.remote, &err) ==
                     0,
                 "attach: %s", err.text);

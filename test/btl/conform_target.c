@@ -16,6 +16,7 @@
 struct place {
     struct btl_memory memory;
     void *own; /* registered memory of the agent */
+    struct device_memory device;
 };
 
 struct state {
@@ -27,11 +28,12 @@ struct state {
 
 static uint8_t *at(struct state *st, uint32_t id, uint64_t offset, uint64_t bytes)
 {
-    struct btl_memory *p = &st->place[id % PIECES_MOST].memory;
+    const struct place *place = &st->place[id % PIECES_MOST];
+    const struct btl_memory *p = &place->memory;
 
     REQUIRE(p->base != NULL && offset <= p->bytes && bytes <= p->bytes - offset,
             "request beyond region %u", id);
-    return (uint8_t *)p->base + offset;
+    return (place->device.alias != NULL ? place->device.alias : (uint8_t *)p->base) + offset;
 }
 
 /* Where a target has to be driven and does nothing else, it calls progress now and then. */
@@ -91,7 +93,11 @@ static int open_piece(struct state *st, const struct ask *q, struct answer *answ
     int rc;
 
     REQUIRE(p->memory.base == NULL, "region %u is in use", q->id);
-    if (q->c != 0) {
+    if (q->c == KIND_DEVICE) {
+        p->device = device_memory_make(q->a);
+        rc = b->ops->register_device(b->btl, st->a->peer, p->device.base, p->device.bytes,
+                                     p->device.fd, (uint32_t)q->b, &p->memory, &answer->err);
+    } else if (q->c == KIND_REGISTERED) {
         p->own = malloc(q->a + 64);
         REQUIRE(p->own != NULL, "no memory");
         rc = b->ops->register_memory(b->btl, st->a->peer, (uint8_t *)p->own + 8, q->a,
@@ -104,7 +110,7 @@ static int open_piece(struct state *st, const struct ask *q, struct answer *answ
         return rc;
     REQUIRE(p->memory.bytes >= q->a && p->memory.base != NULL, "a region of %zu bytes",
             p->memory.bytes);
-    if (q->c == 0)
+    if (q->c == KIND_OWN)
         memset(p->memory.base, 0, q->a);
     answer->key = p->memory.key;
     answer->value = (uintptr_t)p->memory.base;
@@ -118,6 +124,7 @@ static void free_memory(struct state *st, uint32_t id)
     if (p->memory.base != NULL)
         st->a->backend->ops->free(st->a->backend->btl, &p->memory);
     free(p->own);
+    device_memory_free(&p->device);
     *p = (struct place){0};
 }
 

@@ -458,6 +458,68 @@ void stream(struct side *s, uint64_t messages)
 
 static void long_stream(struct side *s) { stream(s, 1500); }
 
+/* ---- memory of devices ---- */
+
+/* There and back, to and from addresses that no processor can touch; slots are in memory of the host. */
+static void between_devices(struct side *s, struct field *f, const struct device_memory *near)
+{
+    struct btl_transfer slot = to(&f->ring, &f->near_ring, 0, SLOT_BYTES);
+    uint64_t number = 0;
+
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < SIZES; i++) {
+            struct note note = {++number, draw(s, 1000), sizes[i], draw(s, UINT64_MAX)};
+            struct btl_transfer t = to(&f->heap, &f->near_heap, note.offset, note.bytes);
+            struct btl_done done = {0};
+            struct answer there;
+
+            pattern_fill(near->alias + note.offset, note.bytes, note.key);
+            seal(&f->near_ring, 0, &note);
+            write_must(s, f->connection, &t, &slot);
+            ask_begin(s, &(struct ask){.what = ASK_AWAIT, .id = 0, .a = 0, .b = number, .c = 1});
+            flush_must(s, f->connection);
+            there = ask_end(s);
+            REQUIRE(there.rc == 0, "a write of %zu bytes: %s", note.bytes, there.err.text);
+            if (note.bytes == 0)
+                continue;
+            memset(near->alias + note.offset, 0, note.bytes);
+            get_must(s, f->connection, &t, &done);
+            done_must(s, f->connection, &done);
+            REQUIRE(pattern_same(near->alias + note.offset, note.bytes, note.key),
+                    "a get of %zu bytes brought others", note.bytes);
+        }
+    }
+}
+
+static void memory_of_devices(struct side *s)
+{
+    const struct btl_ops *ops = s->backend->ops;
+    struct device_memory near;
+    struct error err = {""};
+    struct field f = {0};
+    int rc;
+
+    if (ops->register_device == NULL)
+        return;
+    near = device_memory_make(2 * MIB);
+    rc = ops->register_device(s->backend->btl, s->peer, near.base, near.bytes, near.fd, BTL_LOCAL,
+                              &f.near_heap, &err);
+    if (rc != 0) {
+        REQUIRE(*err.text != '\0', "memory of a device is refused without a reason: %d", rc);
+        printf("    skipped: %s\n", err.text);
+        device_memory_free(&near);
+        return;
+    }
+    REQUIRE(f.near_heap.device && f.near_heap.base == near.base, "memory of a device as another");
+    f.connection = line_up(s, 0, 0);
+    f.ring = far_alloc(s, 0, SLOT_BYTES, BTL_PEER_WRITES);
+    f.heap = far_alloc_as(s, 1, 2 * MIB, BTL_PEER_WRITES, KIND_DEVICE);
+    f.near_ring = near_alloc(s, SLOT_BYTES);
+    between_devices(s, &f, &near);
+    field_close(s, &f);
+    device_memory_free(&near);
+}
+
 /* ---- atomics ---- */
 
 static int atomic_call(struct side *s, struct btl_connection *connection, int op,
@@ -578,6 +640,7 @@ const struct test transfer_tests[] = {
     {"flush places", flush_places},
     {"what is accepted needs no further call", no_further_call},
     {"a long stream", long_stream},
+    {"memory of devices", memory_of_devices},
     {"atomics", atomics},
     {"atomics at once", count_together},
     {NULL, NULL},

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #undef ibv_reg_mr
@@ -341,12 +342,14 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n) { (void)cq, (void)n; }
 /* ---- memory ---- */
 
 #define REGIONS 4096u
+#define PAGE 4096u
 
 static struct fake_region {
     struct ibv_mr mr;
     struct fake_pd *domain; /* NULL: none */
     unsigned access;
     uint32_t generation; /* a key that was given back is never valid again */
+    char *device;        /* memory of a device: where this one reaches it; else NULL */
 } region[REGIONS];
 
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *base, size_t bytes, int access)
@@ -375,10 +378,48 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *base, size_t bytes, uin
     return iova == (uintptr_t)base ? ibv_reg_mr(pd, base, bytes, (int)access) : NULL;
 }
 
+#ifdef HAVE_REG_DMABUF
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t bytes, uint64_t iova,
+                                 int fd, int access)
+{
+    off_t end = lseek(fd, 0, SEEK_END);
+    struct ibv_mr *mr;
+    void *reached;
+
+    /* as the kernel checks them */
+    if (offset % PAGE != iova % PAGE || end < 0 || offset + bytes > (uint64_t)end) {
+        errno = EINVAL;
+        return NULL;
+    }
+    reached = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
+    if (reached == MAP_FAILED)
+        return NULL;
+    mr = ibv_reg_mr(pd, (void *)(uintptr_t)iova, bytes,
+                    access);                      /* NOLINT(performance-no-int-to-ptr) */
+    ((struct fake_region *)mr)->device = reached; /* before its key is given away */
+    atomic_fetch_add(&fake_counts.device_regions, 1);
+    return mr;
+}
+#endif
+
+/* The program has mapped the addresses, to whatever it has. */
+static void region_leaves_device(struct fake_region *r)
+{
+    unsigned char mapped;
+
+    if (mincore((void *)((uintptr_t)r->mr.addr & ~(uintptr_t)(PAGE - 1)), 1, &mapped) != 0)
+        fake_die("memory of a device is freed before its registration ends");
+    (void)munmap(r->device, r->mr.length);
+    r->device = NULL;
+    atomic_fetch_sub(&fake_counts.device_regions, 1);
+}
+
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
     struct fake_region *r = (struct fake_region *)mr;
 
+    if (r->device != NULL)
+        region_leaves_device(r);
     bus_take();
     r->domain->users--;
     r->domain = NULL;
@@ -399,7 +440,7 @@ static void *region_find(const struct fake_pd *domain, uint32_t key, uint64_t at
         return NULL;
     if (r->domain != domain && r->domain != domain->parent)
         fake_die("memory and queue pair are of different protection domains");
-    return (char *)r->mr.addr + (at - (uintptr_t)r->mr.addr);
+    return (r->device != NULL ? r->device : (char *)r->mr.addr) + (at - (uintptr_t)r->mr.addr);
 }
 
 /* Words, as a device places them; the last one is visible behind all others. */

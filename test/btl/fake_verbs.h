@@ -10,7 +10,9 @@
  *   1. two threads at once in a queue of one thread domain, or in a completion queue for one thread: such a queue has no lock,
  *   2. a completion queue with more completions than entries,
  *   3. an object that is destroyed while another one uses it, and a program that ends with objects,
- *   4. memory and a queue pair of different protection domains.
+ *   4. memory and a queue pair of different protection domains,
+ *   5. memory of a device that is freed before its registration ends, or whose bytes are to be copied by the processor (inline).
+ * It reaches memory of devices by descriptors that can be mapped, such as a memfd, in the place of those of dma-bufs.
  * Where a queue may be used by several threads it has a lock (pthread_spin_lock), which test/lib/count_locks.h counts as one of the device.
  * A program that does not set RPIPE_BTL uses the backend.
  */
@@ -36,7 +38,7 @@ struct fake_counts {
     _Atomic int parent_domains; /* protection domains with a thread domain */
     _Atomic int queue_pairs, queue_pairs_in_domains; /* all; those in a thread domain */
     _Atomic int completion_queues, single_queues;    /* all; those for one thread */
-    _Atomic int regions;
+    _Atomic int regions, device_regions;             /* all; those in memory of a device */
     _Atomic uint64_t polls, doorbells;
 };
 

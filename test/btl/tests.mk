@@ -98,6 +98,7 @@ fake_tests += test/btl/fake_counts test/btl/fake_errors test/btl/verbs_streams
 fake_programs += test/btl/fake_conform
 if HAVE_CMOCKA
 fake_tests += test/btl/fake_cork test/btl/fake_stream test/btl/fake_stream_contexts
+fake_tests += test/btl/fake_cork test/btl/fake_device test/btl/fake_stream
 endif
 endif
 check_PROGRAMS += $(fake_tests) $(fake_programs)
@@ -122,6 +123,10 @@ test_btl_fake_cork_SOURCES = test/unit/test_cork.c $(fake_verbs)
 test_btl_fake_cork_CFLAGS = $(fake_flags)
 test_btl_fake_cork_LDADD = $(public) $(CMOCKA_LIBS)
 test_btl_fake_cork_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+test_btl_fake_device_SOURCES = test/unit/test_device.c $(fake_verbs)
+test_btl_fake_device_CFLAGS = $(fake_flags)
+test_btl_fake_device_LDADD = $(public) $(CMOCKA_LIBS)
+test_btl_fake_device_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 test_btl_fake_stream_SOURCES = test/unit/test_stream.c $(fake_verbs)
 test_btl_fake_stream_CFLAGS = $(fake_flags)
 test_btl_fake_stream_LDADD = $(public) $(CMOCKA_LIBS)

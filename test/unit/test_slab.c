@@ -22,6 +22,7 @@ struct registration {
     char *base;
     size_t bytes;
     bool live;
+    int fd;
 };
 
 static struct registration registrations[MOST];
@@ -33,8 +34,8 @@ static int register_range(void *backend, struct slab_range *range, struct error 
     if (refuse != 0)
         return error_set(err, refuse, "this device is full");
     assert_true(made < MOST);
-    registrations[made] =
-        (struct registration){range->peer, range->access, range->base, range->bytes, true};
+    registrations[made] = (struct registration){range->peer,  range->access, range->base,
+                                                range->bytes, true,          range->fd};
     range->registration = &registrations[made++];
     live++;
     return 0;
@@ -190,6 +191,12 @@ static void test_refused(void **state)
     assert_ptr_equal(q.base, mine);
     assert_int_equal(q.bytes, sizeof(mine));
     assert_int_equal(live, 2);
+    assert_false(q.device);
+    slab_free(pool, &q);
+    assert_int_equal(live, 1);
+    /* of a device: the source gets the descriptor, which is not kept */
+    assert_int_equal(slab_register_device(pool, 1, mine, sizeof(mine), 77, BTL_LOCAL, &q, &err), 0);
+    assert_true(q.device && registrations[made - 1].fd == 77 && slab_range_of(&q)->fd == -1);
     slab_free(pool, &q);
     assert_int_equal(live, 1);
     slab_pool_destroy(pool); /* with what it still holds */

@@ -119,6 +119,7 @@ MODULE_EXPORT const struct btl_ops btl_verbs_ops = {
     .free = verbs_free,
     .share = verbs_share,
     .register_memory = verbs_register,
+    .register_device = verbs_register_device,
     .attach = verbs_attach,
     .detach = verbs_detach,
     .connection_open = verbs_connection_open,

@@ -63,6 +63,35 @@ static unsigned verbs_memory_rights(const struct btl *btl, uint32_t access)
     return flags;
 }
 
+/*
+ * Memory of a device, by its dma-buf: the device of the network reaches it without the host, if both, their drivers and the way between
+ * them can. The numbers of addresses are those that the program uses.
+ */
+static int verbs_memory_register_device(const struct btl *btl, struct slab_range *range,
+                                        struct error *err)
+{
+#ifdef HAVE_REG_DMABUF
+    struct ibv_mr *mr;
+    int error;
+
+    mr = ibv_reg_dmabuf_mr(btl->pd, 0, range->bytes, (uintptr_t)range->base, range->fd,
+                           (int)verbs_memory_rights(btl, range->access));
+    if (mr != NULL) {
+        range->registration = mr;
+        return 0;
+    }
+    error = errno > 0 ? errno : EOPNOTSUPP;
+    return error_set(err, -error, "ibv_reg_dmabuf_mr of %zu bytes on %s: %s", range->bytes,
+                     btl->device, strerror(error));
+#else
+    (void)range;
+    return error_set(err, -EOPNOTSUPP,
+                     "the backend verbs for %s was compiled without ibv_reg_dmabuf_mr (rdma-core "
+                     "34)",
+                     btl->device);
+#endif
+}
+
 static int verbs_memory_register_range(void *backend, struct slab_range *range, struct error *err)
 {
     struct btl *btl = backend;
@@ -70,6 +99,8 @@ static int verbs_memory_register_range(void *backend, struct slab_range *range, 
 
     if (verbs_check_fork(btl, err) != 0)
         return -ENOTCONN;
+    if (range->fd >= 0)
+        return verbs_memory_register_device(btl, range, err);
     mr = ibv_reg_mr(btl->pd, range->base, range->bytes, verbs_memory_rights(btl, range->access));
     if (mr == NULL) {
         int error = errno;
@@ -170,6 +201,12 @@ int verbs_register(struct btl *btl, int peer, void *base, size_t bytes, uint32_t
                    struct btl_memory *memory, struct error *err)
 {
     return slab_register(btl->slabs, peer, base, bytes, access, memory, err);
+}
+
+int verbs_register_device(struct btl *btl, int peer, void *base, size_t bytes, int fd,
+                          uint32_t access, struct btl_memory *memory, struct error *err)
+{
+    return slab_register_device(btl->slabs, peer, base, bytes, fd, access, memory, err);
 }
 
 /*

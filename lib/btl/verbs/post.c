@@ -305,12 +305,12 @@ static inline void verbs_post_aim(struct ibv_send_wr *wr, struct ibv_sge *sge,
     wr->wr.rdma.rkey = (uint32_t)t->remote->key.word[KEY_RKEY];
 }
 
-/* One WRITE, inline if it is short enough. */
+/* One WRITE, inline if it is short enough: then the processor copies it, so it must not be memory of a device. */
 static inline void verbs_post_aim_write(struct btl_connection *connection, struct ibv_send_wr *wr,
                                         struct ibv_sge *sge, const struct btl_transfer *t,
                                         uint64_t from, uint32_t bytes)
 {
-    bool inlined = bytes <= connection->btl->limits.inline_most;
+    bool inlined = bytes <= connection->btl->limits.inline_most && !t->memory->device;
 
     wr->wr_id = 0;
     wr->next = NULL;
