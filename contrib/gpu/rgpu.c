@@ -184,6 +184,29 @@ static int rgpu_alloc(void *argument, size_t bytes, void **base, int *fd)
     return rc;
 }
 
+/* For networks: the handle of CUDA's memory is no dma-buf. Addresses and sizes of mappings are whole pages. */
+static int rgpu_dmabuf(void *argument, void *base, size_t bytes, int *fd)
+{
+    struct rgpu *gpu = argument;
+    int exported = -1, rc;
+    bool pushed;
+
+    if (gpu->driver.range_fd == NULL)
+        return rgpu_fail(gpu, -ENOTSUP, "the driver has no %s: it is too old",
+                         driver_function(&gpu->driver, offsetof(struct driver, range_fd)));
+    rc = rgpu_enter(gpu, &pushed);
+    if (rc != 0)
+        return rc;
+    rc = RGPU_CALL(gpu, range_fd, &exported, (uintptr_t)base, rgpu_mapped_bytes(gpu, bytes),
+                   DRIVER_DMABUF, 0);
+    rgpu_leave(gpu, pushed);
+    if (rc != 0)
+        return rc;
+    (void)fcntl(exported, F_SETFD, FD_CLOEXEC);
+    *fd = exported;
+    return 0;
+}
+
 /* ---- memory of another process ---- */
 
 /*
@@ -347,6 +370,15 @@ static int rgpu_prepare(struct rgpu *gpu)
     return rc;
 }
 
+/* Devices that share the memory of the host cannot, and refuse memory with this flag. */
+static bool rgpu_reached_by_networks(const struct rgpu *gpu)
+{
+    int can = 0;
+
+    return gpu->driver.attribute != NULL &&
+           gpu->driver.attribute(&can, DRIVER_NETWORKS, gpu->device) == DRIVER_SUCCESS && can != 0;
+}
+
 static int rgpu_open_device(struct rgpu *gpu, int ordinal)
 {
     bool pushed;
@@ -359,6 +391,7 @@ static int rgpu_open_device(struct rgpu *gpu, int ordinal)
         return rc;
     gpu->properties = (struct driver_properties){
         .type = DRIVER_PINNED, .handle_types = DRIVER_FD, .location = {DRIVER_DEVICE, gpu->device}};
+    gpu->properties.flags[DRIVER_FLAG_NETWORKS] = rgpu_reached_by_networks(gpu);
     rc = rgpu_enter(gpu, &pushed);
     if (rc == 0) {
         rc = rgpu_prepare(gpu);
@@ -401,7 +434,8 @@ int rgpu_open(rgpu_t *opened, const char *api, const char *library, int device, 
                                   .unimport = rgpu_unmap,
                                   .copy_in = rgpu_copy_in,
                                   .copy_out = rgpu_copy_out,
-                                  .left = rgpu_left};
+                                  .left = rgpu_left,
+                                  .dmabuf = rgpu_dmabuf};
     *opened = gpu;
     return 0;
 }

@@ -20,7 +20,7 @@ static const struct {
 #define AT(call) offsetof(struct driver, call)
 static const struct {
     size_t at;
-    const char *name[APIS];
+    const char *name[APIS]; /* NULL: this API has none */
 } driver_names[] = {
     {AT(init), {"cuInit", "hipInit"}},
     {AT(error_name), {"cuGetErrorName", "hipDrvGetErrorName"}},
@@ -51,9 +51,15 @@ static const struct {
     {AT(map), {"cuMemMap", "hipMemMap"}},
     {AT(unmap), {"cuMemUnmap", "hipMemUnmap"}},
     {AT(set_access), {"cuMemSetAccess", "hipMemSetAccess"}},
+    /* a driver need not have the last two */
+    {AT(attribute), {"cuDeviceGetAttribute", NULL}},
+    {AT(range_fd), {"cuMemGetHandleForAddressRange", "hipMemGetHandleForAddressRange"}},
 };
 #undef AT
-enum { DRIVER_NAMES = sizeof(driver_names) / sizeof(driver_names[0]) };
+enum {
+    DRIVER_NAMES = sizeof(driver_names) / sizeof(driver_names[0]),
+    DRIVER_NEEDED = DRIVER_NAMES - 2
+};
 
 static void *driver_load(const char *library, const char *const *libraries, char *error,
                          size_t bytes)
@@ -97,9 +103,9 @@ int driver_open(struct driver *driver, const char *api, const char *library, cha
         return -ENOENT;
     for (int i = 0; i < DRIVER_NAMES; i++) {
         const char *name = driver_names[i].name[driver->names];
-        void *function = dlsym(driver->library, name);
+        void *function = name != NULL ? dlsym(driver->library, name) : NULL;
 
-        if (function == NULL) {
+        if (function == NULL && i < DRIVER_NEEDED) {
             (void)snprintf(error, bytes, "the driver of %s has no %s: it is too old", api, name);
             dlclose(driver->library);
             return -ENOENT;

@@ -22,6 +22,10 @@ enum { /* codes */
        DRIVER_NOT_SUPPORTED = 801
 };
 enum { DRIVER_PINNED = 1, DRIVER_DEVICE = 1, DRIVER_FD = 1, DRIVER_READ_WRITE = 3 };
+enum { DRIVER_DMABUF = 1 }; /* type of a handle of a range of addresses */
+enum { /* attribute of a device of CUDA: memory with handles can be reached by networks, if it is made for that */
+       DRIVER_NETWORKS = 110
+};
 enum { DRIVER_NON_BLOCKING = 1 }; /* flag of a stream: not ordered with the default stream */
 
 struct driver_location {
@@ -32,8 +36,9 @@ struct driver_properties { /* of memory; CUmemAllocationProp, hipMemAllocationPr
     int type, handle_types;
     struct driver_location location;
     void *not_used;
-    uint8_t flags[8];
+    uint8_t flags[8]; /* DRIVER_FLAG_NETWORKS: gpuDirectRDMACapable */
 };
+enum { DRIVER_FLAG_NETWORKS = 1 };
 _Static_assert(sizeof(struct driver_properties) == 32, "the layout of CUmemAllocationProp");
 
 struct driver_access { /* CUmemAccessDesc, hipMemAccessDesc */
@@ -80,6 +85,10 @@ struct driver {
     int (*map)(uint64_t at, size_t bytes, size_t offset, uint64_t handle, unsigned long long flags);
     int (*unmap)(uint64_t at, size_t bytes);
     int (*set_access)(uint64_t at, size_t bytes, const struct driver_access *access, size_t n);
+
+    /* NULL: this driver has none */
+    int (*attribute)(int *value, int attribute, int device);
+    int (*range_fd)(void *fd, uint64_t at, size_t bytes, int type, unsigned long long flags);
 };
 
 /* -ENOENT: no such library, or without one of the functions; -EINVAL: no such api. error: the reason. */

@@ -97,8 +97,7 @@ if HAVE_VERBS
 fake_tests += test/btl/fake_counts test/btl/fake_errors test/btl/verbs_streams
 fake_programs += test/btl/fake_conform
 if HAVE_CMOCKA
-fake_tests += test/btl/fake_cork test/btl/fake_stream test/btl/fake_stream_contexts
-fake_tests += test/btl/fake_cork test/btl/fake_device test/btl/fake_stream
+fake_tests += test/btl/fake_cork test/btl/fake_device test/btl/fake_gpu_verbs test/btl/fake_stream test/btl/fake_stream_contexts
 endif
 endif
 check_PROGRAMS += $(fake_tests) $(fake_programs)
@@ -127,6 +126,12 @@ test_btl_fake_device_SOURCES = test/unit/test_device.c $(fake_verbs)
 test_btl_fake_device_CFLAGS = $(fake_flags)
 test_btl_fake_device_LDADD = $(public) $(CMOCKA_LIBS)
 test_btl_fake_device_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+test_btl_fake_gpu_verbs_SOURCES = $(gpu_sources) test/unit/test_gpu.c $(fake_verbs)
+test_btl_fake_gpu_verbs_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/contrib/gpu
+test_btl_fake_gpu_verbs_CFLAGS = $(fake_flags)
+test_btl_fake_gpu_verbs_LDADD = $(public) $(CMOCKA_LIBS)
+test_btl_fake_gpu_verbs_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+EXTRA_test_btl_fake_gpu_verbs_DEPENDENCIES = test/lib/fake_cuda.la test/lib/fake_hip.la
 test_btl_fake_stream_SOURCES = test/unit/test_stream.c $(fake_verbs)
 test_btl_fake_stream_CFLAGS = $(fake_flags)
 test_btl_fake_stream_LDADD = $(public) $(CMOCKA_LIBS)

@@ -62,6 +62,7 @@ struct range { /* of addresses */
     char *address;
     size_t bytes;
     char *alias; /* of the memory that is mapped, or NULL */
+    int fd;      /* of that memory */
     bool open;   /* set_access */
 };
 
@@ -185,6 +186,16 @@ int NAME(cuDeviceGetName, hipDeviceGetName)(char *name, int bytes, int device)
     return fake_end(device == 0 ? SUCCESS : INVALID_DEVICE);
 }
 
+#ifndef FAKE_HIP
+/* CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED */
+int cuDeviceGetAttribute(int *value, int attribute, int device)
+{
+    BEGIN(false);
+    *value = attribute == 110 && getenv("FAKE_GPU_WITHOUT_NETWORKS") == NULL;
+    return fake_end(device == 0 ? SUCCESS : INVALID_DEVICE);
+}
+#endif
+
 int NAME(cuDevicePrimaryCtxRetain, hipDevicePrimaryCtxRetain)(void **context, int device)
 {
     BEGIN(false);
@@ -281,6 +292,10 @@ int NAME(cuMemCreate, hipMemCreate)(uint64_t *handle, size_t bytes,
         properties->handle_types != 1 || properties->location_type != 1 ||
         properties->location != 0 || flags != 0)
         return fake_end(INVALID_VALUE);
+#ifndef FAKE_HIP
+    if (properties->flags[1] != (getenv("FAKE_GPU_WITHOUT_NETWORKS") == NULL))
+        return fake_end(INVALID_VALUE);
+#endif
     fd = memfd_create("fake GPU", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0)
         abort();
@@ -398,7 +413,8 @@ int NAME(cuMemMap, hipMemMap)(uint64_t at, size_t bytes, size_t offset, uint64_t
     if (r->alias != NULL || offset != 0 || flags != 0)
         return fake_end(INVALID_VALUE);
     r->alias = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd, 0);
-    if (r->alias == MAP_FAILED)
+    r->fd = fcntl(m->fd, F_DUPFD_CLOEXEC, 0);
+    if (r->alias == MAP_FAILED || r->fd < 0)
         abort();
     return fake_end(SUCCESS);
 }
@@ -412,9 +428,25 @@ int NAME(cuMemUnmap, hipMemUnmap)(uint64_t at, size_t bytes)
     if (r->alias == NULL)
         return fake_end(INVALID_VALUE);
     munmap(r->alias, bytes);
+    close(r->fd);
     r->alias = NULL;
     r->open = false;
     return fake_end(SUCCESS);
+}
+
+/* The dma-buf of a mapping: a memfd in its place. */
+int NAME(cuMemGetHandleForAddressRange, hipMemGetHandleForAddressRange)(int *fd, uint64_t at,
+                                                                        size_t bytes, int type,
+                                                                        unsigned long long flags)
+{
+    struct range *r;
+
+    BEGIN(true);
+    r = fake_whole(at, bytes);
+    if (r->alias == NULL || !r->open || type != 1 || flags != 0)
+        return fake_end(INVALID_VALUE);
+    *fd = dup(r->fd);
+    return fake_end(*fd >= 0 ? SUCCESS : INVALID_VALUE);
 }
 
 int NAME(cuMemSetAccess, hipMemSetAccess)(uint64_t at, size_t bytes, const int *access, size_t n)

@@ -2,13 +2,14 @@
 /*
  * Memory of a GPU (contrib/gpu) over a fake driver: each of its functions fails once. The call returns a negative errno value, the
  * message has the function and the error, and nothing is left behind: no descriptor, handle, range, stream or context.
- * test/mpi/mp_gpu.c moves messages.
+ * test/mpi/mp_gpu.c moves messages. test/btl/fake_gpu_verbs is the same over an RDMA device that reaches memory of devices (fake_verbs.h).
  */
 #include "rgpu.h"
 #include "test/lib/pair.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 
 enum { HEAP = 1 << 18, UNKNOWN = 999, OUT_OF_MEMORY = 2 };
 
@@ -211,6 +212,55 @@ static void test_copies_and_waits_fail(void **state)
     memory->free(memory->argument, base, HEAP);
 }
 
+/* What a network registers. */
+static void test_a_dmabuf(void **state)
+{
+    static const char *const calls[][2] = {
+        {"cuCtxPushCurrent_v2", "hipCtxPushCurrent"},
+        {"cuMemGetHandleForAddressRange", "hipMemGetHandleForAddressRange"}};
+    int fds, fd = -1, made = -1;
+    void *base = NULL;
+
+    (void)state;
+    assert_int_equal(memory->alloc(memory->argument, HEAP - 5, &base, &fd), 0);
+    close(fd);
+    fds = descriptors();
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        const char *call = named(calls[i][0], calls[i][1]);
+
+        fake_fail(call, UNKNOWN);
+        assert_int_equal(memory->dmabuf(memory->argument, base, HEAP - 5, &made), -EIO);
+        assert_error(call, "FAKE_ERROR_UNKNOWN");
+        assert_int_equal(made, -1);
+        assert_int_equal(descriptors(), fds);
+    }
+    assert_int_equal(memory->dmabuf(memory->argument, base, HEAP - 5, &made), 0);
+    assert_int_equal(lseek(made, 0, SEEK_END), HEAP);
+    assert_int_equal(fcntl(made, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+    close(made);
+    memory->free(memory->argument, base, HEAP - 5);
+}
+
+/* A device that shares the memory of the host. */
+static void test_a_device_without_networks(void **state)
+{
+    char error[RGPU_ERROR_BYTES] = "";
+    const rmemory_ops_t *m;
+    void *base = NULL;
+    rgpu_t other;
+    int fd = -1;
+
+    (void)state;
+    setenv("FAKE_GPU_WITHOUT_NETWORKS", "1", 1);
+    assert_int_equal(rgpu_open(&other, api, library, 0, error, sizeof(error)), 0);
+    m = rgpu_memory(other);
+    assert_int_equal(m->alloc(m->argument, HEAP, &base, &fd), 0);
+    close(fd);
+    m->free(m->argument, base, HEAP);
+    rgpu_close(other);
+    unsetenv("FAKE_GPU_WITHOUT_NETWORKS");
+}
+
 /* A pipe reports the provider's code, and goes on. */
 static void test_a_pipe_reports_it(void **state)
 {
@@ -218,6 +268,7 @@ static void test_a_pipe_reports_it(void **state)
     int live = fake_live();
     struct pair p = {NULL, NULL};
     char bytes[1000] = "a message", back[1000] = "";
+    rinfo_pipe_t about;
     size_t n;
 
     (void)state;
@@ -227,6 +278,9 @@ static void test_a_pipe_reports_it(void **state)
     fake_fail(named("cuCtxSynchronize", "hipDeviceSynchronize"), UNKNOWN);
     CHECK_RC(-EIO, p.w, rsend(p.w, bytes, sizeof(bytes), 0));
     assert_non_null(strstr(rerror(p.w), named("cuda: left", "hip: left")));
+    CHECK_OK(p.w, rinfo_describe(p.w, &about));
+    if (pair_over_network()) /* linked with the device of fake_verbs.h */
+        assert_non_null(strstr(about.path, "registered by its descriptor (dma-buf)"));
     CHECK_OK(p.w, rsend(p.w, bytes, sizeof(bytes), 0));
     CHECK_OK(p.r, rrecv(p.r, back, sizeof(back), &n, 0));
     assert_true(n == sizeof(bytes) && memcmp(bytes, back, n) == 0);
@@ -240,8 +294,12 @@ static void test_a_pipe_reports_it(void **state)
 static int run(const char *of_api, const char *of_library, rgpu_t *opened)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_device_does_not_open), cmocka_unit_test(test_an_allocation_fails),
-        cmocka_unit_test(test_an_import_fails),        cmocka_unit_test(test_copies_and_waits_fail),
+        cmocka_unit_test(test_a_device_does_not_open),
+        cmocka_unit_test(test_an_allocation_fails),
+        cmocka_unit_test(test_an_import_fails),
+        cmocka_unit_test(test_copies_and_waits_fail),
+        cmocka_unit_test(test_a_dmabuf),
+        cmocka_unit_test(test_a_device_without_networks),
         cmocka_unit_test(test_a_pipe_reports_it),
     };
     char error[RGPU_ERROR_BYTES] = "";
