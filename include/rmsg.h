@@ -4,7 +4,7 @@
  *
  * They are built on the public interface of rpipe.h alone. A context is the part of one process. It opens pipes to a
  * peer at the first send or receive. A small message travels in its slot, a middle one through memory of the pipe; a
- * large one waits until its receive is known, and then goes through that memory in chunks.
+ * large one waits until its receive is known, and then goes from buffer to buffer, or through that memory in chunks.
  *
  * Messages of one source in one space are matched in the order of their sends. A receive that was posted earlier is
  * matched first. Transfers are progressed inside the calls of this header, at no other time.
@@ -112,7 +112,7 @@ int rmsg_cancel(rmsg_t msg, rmsg_request_t request);
 /* Starts n persistent requests, none of which is active. */
 int rmsg_start(rmsg_t msg, const rmsg_request_t *requests, int n);
 
-/* Frees a persistent request that is not active. *request becomes 0. */
+/* Frees a persistent request that is not active. *request becomes 0. Its buffer stays mapped until then. */
 int rmsg_request_free(rmsg_t msg, rmsg_request_t *request);
 
 /* Progresses all transfers of the context; does not wait. */

@@ -468,9 +468,13 @@ lib_libmsg_la_SOURCES = \
 	lib/msg/advertise.h \
 	lib/msg/arrive.c \
 	lib/msg/arrive.h \
+	lib/msg/buffer.c \
+	lib/msg/buffer.h \
 	lib/msg/cell.h \
 	lib/msg/context.c \
 	lib/msg/control.c \
+	lib/msg/direct.c \
+	lib/msg/direct.h \
 	lib/msg/fail.c \
 	lib/msg/fail.h \
 	lib/msg/kept.c \

@@ -87,6 +87,8 @@ void msg_advertise(struct msg_link *l)
         if (l->remote != NULL) {
             f.where = (uintptr_t)r->buf;
             f.open = !r->blocking;
+        } else {
+            msg_out_name(l, r, r->bytes, &f.open, &f.where);
         }
         r->advertised = true;
         l->advertised++;

@@ -3,6 +3,8 @@
 #include "msg/arrive.h"
 
 #include "msg/advertise.h"
+#include "msg/buffer.h"
+#include "msg/direct.h"
 #include "msg/kept.h"
 #include "msg/link.h"
 #include "msg/move.h"
@@ -16,7 +18,10 @@
 
 /* ---- messages that have waited ---- */
 
-/* The payload of r is at the sender, and the receiver has it moved; with a cell (number + 1) it begins to do so itself. */
+/*
+ * The payload of r is at the sender, and the receiver has it moved. With a cell (number + 1) it begins to do so itself; from a window over
+ * a network it fetches the payload, and sends FIN.
+ */
 static void arrive_fetch(struct msg_link *l, struct msg_request *r, uint32_t send, uint32_t cell,
                          uint64_t where)
 {
@@ -24,7 +29,15 @@ static void arrive_fetch(struct msg_link *l, struct msg_request *r, uint32_t sen
 
     r->state = MSG_ARRIVING;
     r->other = send;
+    if (r->total > 0 && l->direct != NULL && cell != 0 && msg_buffer_aim(l, r, cell, where)) {
+        (void)msg_direct_turn(r);
+        return;
+    }
     if (r->total > 0) {
+        if (l->direct != NULL) {
+            msg_out_name(l, r, r->total, &f.extra, &f.where);
+            cell = 0;
+        }
         if (cell != 0)
             f.where = (uintptr_t)r->buf;
         msg_out_say(l, MSG_WIRE_CTS, 0, send, &f);
@@ -91,8 +104,8 @@ arrive_abandoned(struct msg_link *l, const struct msg_wire *w, struct msg_reques
     return r;
 }
 
-static MSG_INLINE const char *arrive_deliver(struct msg_link *l, struct msg_request *r, uint32_t space,
-                                         uint32_t tag, const rtaken_t *m)
+static MSG_INLINE const char *arrive_deliver(struct msg_link *l, struct msg_request *r,
+                                             uint32_t space, uint32_t tag, const rtaken_t *m)
 {
     msg_unpost(l->msg, r);
     msg_request_matched(r, l, space, tag, m->bytes);
@@ -102,9 +115,10 @@ static MSG_INLINE const char *arrive_deliver(struct msg_link *l, struct msg_requ
 }
 
 /* No receive waits for a message, or r, which was abandoned. */
-static __attribute__((noinline)) const char *
-arrive_unexpected(struct msg_link *l, struct msg_request *r, uint32_t space, uint32_t tag,
-                  const rtaken_t *m)
+static __attribute__((noinline)) const char *arrive_unexpected(struct msg_link *l,
+                                                               struct msg_request *r,
+                                                               uint32_t space, uint32_t tag,
+                                                               const rtaken_t *m)
 {
     const struct msg_wire w = {MSG_WIRE_MSG, space, tag, m->bytes};
 
@@ -113,7 +127,7 @@ arrive_unexpected(struct msg_link *l, struct msg_request *r, uint32_t space, uin
 }
 
 static MSG_INLINE const char *arrive_msg(struct msg_link *l, uint32_t space, uint32_t tag,
-                                     const rtaken_t *m)
+                                         const rtaken_t *m)
 {
     struct msg_request *r;
 
@@ -125,9 +139,13 @@ static MSG_INLINE const char *arrive_msg(struct msg_link *l, uint32_t space, uin
                                                   : arrive_unexpected(l, r, space, tag, m);
 }
 
-/* A cell that is named can be used, or none is named. */
-static inline bool arrive_has_cell(const struct msg_link *l, const struct msg_wire_fields *f)
+/* A cell that is named can be used, or none is named; an offer over a network may name a window. */
+static inline bool arrive_has_cell(const struct msg_link *l, const struct msg_wire *w,
+                                   const struct msg_wire_fields *f)
 {
+    if (l->direct != NULL)
+        return (w->kind == MSG_WIRE_RTS || f->extra == 0) &&
+               msg_buffer_valid(l, f->extra, f->where, f->bytes);
     return f->extra == 0 ||
            (f->extra <= MSG_CELLS && f->where != 0 && l->in_cells != NULL && l->remote != NULL);
 }
@@ -138,7 +156,7 @@ static const char *arrive_rts(struct msg_link *l, const struct msg_wire *w,
     struct msg_request *r;
     bool advertised;
 
-    if (f->id == 0 || f->bytes > SIZE_MAX / 2 || !arrive_has_cell(l, f))
+    if (f->id == 0 || f->bytes > SIZE_MAX / 2 || !arrive_has_cell(l, w, f))
         return "an RTS without a send, or with an impossible length or cell";
     l->seen++;
     r = arrive_match(l, w);
@@ -152,7 +170,7 @@ static const char *arrive_rts(struct msg_link *l, const struct msg_wire *w,
     msg_request_matched(r, l, w->space, w->word, f->bytes);
     if (!advertised) {
         arrive_fetch(l, r, f->id, f->extra, f->where);
-    } else if (f->extra != 0) { /* the sender begins when it finds the RTR */
+    } else if (f->extra != 0 && l->direct == NULL) { /* the sender begins when it finds the RTR */
         r->other = f->id;
         msg_move_receive(l, r, f->extra - 1, f->where);
     } else {
@@ -170,7 +188,7 @@ static const char *arrive_placed(struct msg_link *l, const struct msg_wire *w,
     l->seen++;
     r = arrive_match(l, w);
     if (r == NULL || !r->advertised || pool_id(&r->item) != f->id || f->bytes > SIZE_MAX / 2 ||
-        !arrive_has_cell(l, f))
+        !arrive_has_cell(l, w, f))
         return "a message for a receive that is not the next one";
     l->msg->counts.received_placed++;
     msg_unpost(l->msg, r);
@@ -185,13 +203,13 @@ static const char *arrive_placed(struct msg_link *l, const struct msg_wire *w,
 
 /* ---- payloads ---- */
 
-/* The receive of this link with an id, in one of two states, whose payload comes as parts; or NULL. */
+/* The receive of this link with an id, in one of two states, whose payload comes as parts or by WRITTEN; or NULL. */
 static inline struct msg_request *arrive_receive(struct msg_link *l, uint32_t id,
                                                  enum msg_state state, enum msg_state or_state)
 {
     struct msg_request *r = pool_by_id(&l->msg->requests, id);
 
-    return r != NULL && !r->send && r->link == l && r->cell == NULL &&
+    return r != NULL && !r->send && r->link == l && r->cell == NULL && r->window == 0 &&
                    (r->state == state || r->state == or_state)
                ? r
                : NULL;
@@ -210,6 +228,19 @@ static const char *arrive_part(struct msg_link *l, const struct msg_wire *w, con
     RPIPE_FAILPOINT("rmsg receive: part copied");
     if (r->moved == r->total)
         msg_request_received(l->msg, r, 0);
+    return NULL;
+}
+
+/* The sender has written the payload into the buffer, through the window that this process has named. */
+static const char *arrive_written(struct msg_link *l, uint32_t receive)
+{
+    struct msg_request *r = arrive_receive(l, receive, MSG_ARRIVING, MSG_ARRIVING);
+
+    if (r == NULL || r->lent == NULL || r->lent->access == 0 || r->moved > 0)
+        return "a WRITTEN for a receive that has no window";
+    l->msg->counts.received_written++;
+    RPIPE_FAILPOINT("net: rmsg payload in the buffer, WRITTEN read");
+    msg_request_received(l->msg, r, 0);
     return NULL;
 }
 
@@ -277,6 +308,8 @@ static const char *arrive_fixed(struct msg_link *l, const struct msg_wire *w, co
         return arrive_placed(l, w, &f);
     case MSG_WIRE_DATA:
         return arrive_data(l, w, &f);
+    case MSG_WIRE_WRITTEN:
+        return arrive_written(l, w->word);
     case MSG_WIRE_ABORT:
         return arrive_abort(l, w->word);
     case MSG_WIRE_REFUSED:

@@ -237,9 +237,11 @@ int rmsg_count(rmsg_t msg, const char *name, uint64_t *value)
                  COUNT(undone),          COUNT(parts),
                  COUNT(bytes_out),       COUNT(bytes_in),
                  COUNT(sent_shared),     COUNT(chunks_written),
-                 COUNT(chunks_fetched),  COUNT(links),
-                 COUNT(failed),          COUNT(posted),
-                 COUNT(waiting)};
+                 COUNT(chunks_fetched),  COUNT(written),
+                 COUNT(fetched),         COUNT(received_written),
+                 COUNT(registered),      COUNT(windows),
+                 COUNT(links),           COUNT(failed),
+                 COUNT(posted),          COUNT(waiting)};
 #undef COUNT
 
     if (msg == NULL || name == NULL || value == NULL)

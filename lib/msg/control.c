@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* control.c: rmsg_cancel, rmsg_start, rmsg_request_free. */
 #include "msg/advertise.h"
+#include "msg/buffer.h"
 #include "msg/fail.h"
 #include "msg/request.h"
 #include "msg/send.h"
@@ -84,6 +85,8 @@ int rmsg_request_free(rmsg_t msg, rmsg_request_t *request)
         return msg_fail(-EBUSY, "rmsg_request_free: the request is %s",
                         r->persistent ? "active; wait for it first" : "not persistent");
     *request = 0;
+    if (r->bytes >= BUFFER_LEAST)
+        msg_buffer_forget(msg, r->buf);
     msg_request_free(msg, r);
     return 0;
 }

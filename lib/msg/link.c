@@ -3,6 +3,7 @@
 #include "msg/link.h"
 
 #include "msg/advertise.h"
+#include "msg/buffer.h"
 #include "msg/fail.h"
 #include "msg/kept.h"
 #include "msg/out.h"
@@ -83,6 +84,7 @@ int msg_link_end(struct msg_link *l, int code, const char *why)
         msg->lost_peer = l->peer;
     }
     msg_window_close(l); /* before buffers are the program's again */
+    msg_buffer_stop(l);
     RPIPE_FAILPOINT("rmsg link: ended, its requests not yet");
     msg_out_broken(l, code);
     msg_kept_end(l);
@@ -156,6 +158,7 @@ void msg_link_close(struct msg_link *l)
     if (l->out != NULL)
         (void)rpipe_close(l->out);
     msg_window_close(l);
+    msg_buffer_end(l);
     free(l->owed);
     free(l);
 }
@@ -168,6 +171,11 @@ static struct msg_link *link_make(struct rmsg *msg, int peer)
 
     if (l == NULL)
         return NULL;
+    l->direct = calloc(1, sizeof(*l->direct)); /* until it is known whether the link uses it */
+    if (l->direct == NULL) {
+        free(l);
+        return NULL;
+    }
     l->msg = msg;
     l->peer = peer;
     places_init(&l->places);
@@ -236,6 +244,7 @@ static void link_opened(struct msg_link *l)
     l->state = LINK_OPEN;
     l->msg->opening--;
     msg_window_offer(l);
+    msg_buffer_begin(l);
     if (l->owed_count > 0 || !list_empty(&l->waiting))
         msg_out_busy(l);
     msg_advertise(l);
@@ -269,6 +278,7 @@ int msg_link_greeted(struct msg_link *l, const struct msg_wire *w, const rtaken_
         return link_abort(l, MSG_WIRE_VIOLATION, rc, err.text);
     l->out_share = theirs.share;
     l->part_bytes = theirs.part_bytes;
+    l->features = theirs.features;
     if (l->greeted)
         link_opened(l);
     else

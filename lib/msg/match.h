@@ -35,11 +35,11 @@ struct match_key {
 
 struct match_node { /* one line */
     struct match_key key;
-    uint32_t rank;                /* distance to the first of its key is rank - first->rank */
-    struct match_node *next;      /* of the same key */
-    struct match_node *prev;      /* of the same key; undefined in the first */
-    struct match_node *last;      /* of the same key; defined in the first */
-    struct match_node *chain;     /* first of its key: the first of another key in the same bucket */
+    uint32_t rank;            /* distance to the first of its key is rank - first->rank */
+    struct match_node *next;  /* of the same key */
+    struct match_node *prev;  /* of the same key; undefined in the first */
+    struct match_node *last;  /* of the same key; defined in the first */
+    struct match_node *chain; /* first of its key: the first of another key in the same bucket */
     struct match_node **chain_at; /* what points to this one; NULL: not the first of its key */
     uint64_t stamp;               /* order of insertion */
 };

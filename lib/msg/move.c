@@ -2,6 +2,7 @@
 /* move.c: see move.h. */
 #include "msg/move.h"
 
+#include "msg/direct.h"
 #include "msg/link.h"
 #include "msg/out.h"
 #include "msg/request.h"
@@ -146,7 +147,9 @@ bool msg_move_turn(struct rmsg *msg)
         struct msg_request *r = container_of(at, struct msg_request, queue);
         struct msg_link *l = r->link;
         const int out = l->out_code;
-        enum move_turn turn = move_request(r); /* may free it */
+        enum move_turn turn = r->cell != NULL      ? move_request(r) /* may free it */
+                              : msg_direct_turn(r) ? MOVE_SOMETHING
+                                                   : MOVE_NOTHING;
 
         if (turn == MOVE_LINK_ENDED || l->out_code != out)
             return true; /* others are not in the list any more either */
@@ -210,7 +213,7 @@ void msg_move_end(struct rmsg *msg)
     while (!list_empty(&msg->sharing)) {
         struct msg_request *r = container_of(msg->sharing.next, struct msg_request, queue);
 
-        if (r->link->state == LINK_ENDED || r->send)
+        if (r->link->state == LINK_ENDED || r->send || r->cell == NULL)
             list_remove(&r->queue);
         else
             msg_move_give_up(msg, r);

@@ -12,8 +12,8 @@
  * they arrive, and parts of 40 bytes need no memory at all: a receiver that does not receive makes senders wait, and no ring is ever
  * left unread.
  *
- * Modules, from the bottom: wire, match, places, pool, cell; fail; out; request; advertise, kept, serve; window; link; move; arrive;
- * progress; send, receive; wait, probe, cancel; context.
+ * Modules, from the bottom: wire, match, places, pool, cell; fail; buffer; out; request; advertise, kept, serve; window; link; move,
+ * direct; arrive; progress; send, receive; wait, probe, cancel; context.
  */
 #ifndef MSG_MSG_H
 #define MSG_MSG_H
@@ -40,10 +40,10 @@ enum msg_state {
     MSG_INACTIVE, /* persistent, not started */
     MSG_QUEUED,   /* send: in link->waiting */
     MSG_OFFERED,  /* send: its RTS has left */
-    MSG_MOVING,   /* send: in link->moving, or (with a cell) in msg->sharing */
+    MSG_MOVING,   /* send: in link->moving, or (with a cell or a window) in msg->sharing */
     MSG_POSTED,   /* receive: in msg->posted */
     MSG_PROMISED, /* receive: its message has come; the sender moves the payload when it has the RTR */
-    MSG_ARRIVING, /* receive: parts come, or (with a cell) in msg->sharing */
+    MSG_ARRIVING, /* receive: parts or WRITTEN come, or (with a cell, or fetched from a window) in msg->sharing */
     MSG_DONE
 };
 
@@ -57,8 +57,8 @@ struct msg_request {
     bool wishing;    /* receive: in link->wishing, to be advertised */
     bool undoing;    /* receive: in link->undoing: complete with its message, or with UNDONE */
     bool
-        blocking; /* receive of a call that may end before it: nothing is written into buf unless that call waits */
-    int peer; /* as the program gave it: may be RMSG_ANY_SOURCE */
+        blocking; /* of a call that may end before it: nothing is written into buf unless that call waits, nor fetched */
+    int peer;     /* as the program gave it: may be RMSG_ANY_SOURCE */
     uint32_t space, tag;
     struct msg_link *link; /* of the message; receive: NULL until it is known */
     char *buf;             /* NULL: abandoned */
@@ -66,25 +66,32 @@ struct msg_request {
     /* line */
     struct match_node node; /* POSTED */
     /* line */
-    rmsg_status_t status;  /* DONE */
-    size_t total, moved;   /* payload that moves as parts */
-    struct msg_cell *cell; /* the payload moves in chunks that both ends copy (cell.h); NULL: as parts */
-    uint32_t rtr;          /* advertised: number of the RTR */
-    uint32_t undo;         /* undoing: number in the UNDO */
-    uint32_t other;        /* OFFERED, MOVING: receive of the peer; PROMISED: send of the peer */
+    rmsg_status_t status; /* DONE */
+    size_t total, moved;  /* payload that moves as parts */
+    struct msg_cell
+        *cell;      /* the payload moves in chunks that both ends copy (cell.h); NULL: as parts */
+    uint32_t rtr;   /* advertised: number of the RTR */
+    uint32_t undo;  /* undoing: number in the UNDO */
+    uint32_t other; /* OFFERED, MOVING: receive of the peer; PROMISED: send of the peer */
     uint32_t cell_number;
     /* line */
     struct link queue;      /* waiting, moving, wishing, sharing */
     struct link undo_queue; /* undoing */
     uint64_t number;        /* OFFERED: of the message */
-    uint64_t where;         /* cell: address at the peer; send: 0 until it is known */
-    uint64_t chunks;        /* cell: of total */
-    uint64_t held;          /* cell: chunk + 1 that was taken, and could not be copied yet; 0: none */
+    uint64_t
+        where; /* cell: address at the peer, or offset in `window`; send: 0 until it is known */
+    uint64_t chunks; /* cell: of total */
+    uint64_t held;   /* cell: chunk + 1 that was taken, and could not be copied yet; 0: none */
+    /* line: the payload moves between the two buffers by the network (buffer.h, direct.h) */
+    struct msg_buffer *lent;     /* buf, as it is registered; NULL: it is not */
+    uint64_t transfer;           /* number of the transfer, when it is posted; 0: not yet */
+    uint32_t window, unused[11]; /* of the peer, written to or fetched from; 0: none */
 };
 static_assert(offsetof(struct msg_request, node) == POOL_LINE &&
                   offsetof(struct msg_request, status) == 2 * POOL_LINE &&
                   offsetof(struct msg_request, queue) == 3 * POOL_LINE &&
-                  sizeof(struct msg_request) == 4 * POOL_LINE,
+                  offsetof(struct msg_request, lent) == 4 * POOL_LINE &&
+                  sizeof(struct msg_request) == 5 * POOL_LINE,
               "lines of a request");
 
 /* A message that no receive has matched, or that rmsg_mprobe has taken. */
@@ -96,8 +103,8 @@ struct msg_message {
     bool offered;   /* the payload is at the sender */
     bool consumed;  /* taken: its units were reported */
     uint32_t send;  /* offered: id there; 0: the link has ended */
-    uint32_t cell;  /* offered: number + 1; 0: as parts */
-    uint64_t where; /* cell: address of the payload */
+    uint32_t cell;  /* offered: number + 1, or window; 0: as parts */
+    uint64_t where; /* cell: address of the payload; window: offset in it + 1 */
     size_t bytes;   /* of the payload */
     raddr_t d;      /* in memory of the pipe, or ADDR_NULL */
     char slot[MSG_WIRE_SLOT_BYTES] __attribute__((aligned(8))); /* payload that came in a slot */
@@ -128,6 +135,8 @@ struct msg_link {
     uint64_t out_units, out_consumed,
         out_share; /* messages sent; reported by the peer; its share */
     uint64_t in_units, in_consumed, in_reported; /* the other direction */
+    uint64_t features;                           /* of the peer's greeting */
+    struct msg_direct *direct;                   /* over a network (buffer.h); NULL: no windows */
     uint32_t part_bytes;                         /* largest part that the peer takes */
     uint32_t starved;    /* attempts in a row to send a part for which there was no memory */
     uint32_t advertised; /* own receives with an RTR at the peer */
@@ -164,6 +173,7 @@ struct msg_counts {
     uint64_t received_posted, received_waiting, received_placed, received_offered;
     uint64_t rtr_sent, rtr_stored, rtr_dropped, rtr_refused, undone, parts, bytes_out, bytes_in;
     uint64_t sent_shared, chunks_written, chunks_fetched;
+    uint64_t written, fetched, received_written, registered, windows;
     uint64_t links, failed, posted, waiting; /* now; failed: since rmsg_open */
 };
 
@@ -175,9 +185,10 @@ struct rmsg {
     struct match_posted posted;
     struct match_waiting waiting;
     struct pool requests, messages;
-    struct link busy;    /* links with something to send */
-    struct link sharing; /* requests with a cell whose payload can be moved */
-    rregion_t memory;    /* of this process; NULL: none */
+    struct link busy; /* links with something to send */
+    struct link
+        sharing;      /* requests whose payload is moved by a cell, or by windows over a network */
+    rregion_t memory; /* of this process; NULL: none */
     /* pipes that are read: parallel arrays, in no order */
     rch_t *reading;
     struct msg_link **reader;

@@ -2,6 +2,7 @@
 /* out.c: see out.h. */
 #include "msg/out.h"
 
+#include "msg/buffer.h"
 #include "msg/request.h"
 #include "util/failpoint.h"
 
@@ -112,6 +113,55 @@ void msg_out_broken(struct msg_link *l, int code)
     list_remove(&l->busy);
 }
 
+/* ---- windows of own buffers ---- */
+
+/* The buffer stays the library's until the peer does not use it any more. */
+static bool out_may_name(const struct msg_link *l, const struct msg_request *r, size_t bytes)
+{
+    return l->direct != NULL && l->out_code == 0 && l->state == LINK_OPEN && !r->abandoned &&
+           !(r->blocking && l->msg->timeout_ms >= 0) &&
+           bytes >= (l->direct->by_address || r->persistent ? BUFFER_LEAST : BUFFER_PINNED);
+}
+
+/* False: the peer has no memory for the message now. */
+static bool out_announce(struct msg_link *l, const struct msg_buffer *b,
+                         const rwindow_handle_t *handle)
+{
+    struct msg_wire_window w = {.probe = 0};
+
+    static_assert(sizeof(*handle) == sizeof(w.handle), "a handle in a message");
+    memcpy(w.handle, handle, sizeof(w.handle));
+    RPIPE_FAILPOINT("net: rmsg window of a buffer open, before WINDOW");
+    if (msg_out_put(l, msg_wire_header(MSG_WIRE_WINDOW, 0, msg_buffer_number(b)), &w, sizeof(w)) !=
+        0)
+        return false;
+    l->msg->counts.windows++;
+    return true;
+}
+
+void msg_out_name(struct msg_link *l, struct msg_request *r, size_t bytes, uint32_t *number,
+                  uint64_t *where)
+{
+    rwindow_handle_t handle;
+    bool opened;
+
+    if (r->lent == NULL && out_may_name(l, r, bytes)) {
+        struct msg_buffer *b =
+            msg_buffer_take(l, r, bytes, r->send ? RWINDOW_READ : RWINDOW_WRITE, &handle, &opened);
+
+        if (b != NULL && opened && !out_announce(l, b, &handle)) {
+            msg_buffer_close_window(b);
+            msg_buffer_put(b);
+            b = NULL;
+        }
+        r->lent = b;
+    }
+    if (r->lent == NULL || r->lent->access == 0)
+        return;
+    *number = msg_buffer_number(r->lent);
+    *where = (uint64_t)(r->buf - r->lent->base) + 1;
+}
+
 /* ---- messages ---- */
 
 /* Both ends copy chunks. An abandoned send waits for MOVED, and copies nothing. */
@@ -127,6 +177,12 @@ static void out_share(struct msg_request *r, const struct places_rtr *to)
     list_append(&r->link->msg->sharing, &r->queue);
 }
 
+/* Bytes of the payload that the receive takes. */
+static inline size_t out_total(const struct msg_request *r, const struct places_rtr *to)
+{
+    return r->bytes < to->room ? r->bytes : (size_t)to->room;
+}
+
 void msg_out_move(struct msg_request *r, const struct places_rtr *to)
 {
     struct msg_link *l = r->link;
@@ -134,7 +190,7 @@ void msg_out_move(struct msg_request *r, const struct places_rtr *to)
     bool give_up;
 
     r->other = receive;
-    r->total = r->bytes < to->room ? r->bytes : (size_t)to->room;
+    r->total = out_total(r, to);
     r->moved = 0;
     r->state = MSG_MOVING;
     if (r->cell != NULL) {
@@ -148,6 +204,8 @@ void msg_out_move(struct msg_request *r, const struct places_rtr *to)
             msg_out_say(l, MSG_WIRE_ABORT, 0, receive, NULL);
         return;
     }
+    if (to->open != 0 && msg_buffer_aim(l, r, to->open, to->where))
+        return;
     list_append(&l->moving, &r->queue);
     msg_out_busy(l);
 }
@@ -173,12 +231,17 @@ static int msg_out_offer(struct msg_link *l, uint32_t space, uint32_t tag, struc
 {
     struct msg_wire_fields f = {.bytes = r->bytes};
     struct places_rtr rtr;
-    bool placed = places_next(&l->places, space, tag, &rtr);
+    bool placed = places_next(&l->places, space, tag, &rtr), corked = false;
     const enum msg_wire_kind kind = placed ? MSG_WIRE_PLACED : MSG_WIRE_RTS;
     int rc;
 
     f.id = placed ? rtr.receive : pool_id(&r->item);
     out_take_cell(l, r, placed ? &rtr : NULL);
+    if (!placed)
+        msg_out_name(l, r, r->bytes, &f.extra, &f.where);
+    else if (l->direct != NULL)
+        corked = msg_buffer_suits(l, rtr.open, rtr.where, out_total(r, &rtr)) &&
+                 rpipe_cork(l->out, 1) == 0;
     if (r->cell != NULL) {
         f.extra = r->cell_number + 1;
         f.where = (uintptr_t)r->buf;
@@ -191,6 +254,8 @@ static int msg_out_offer(struct msg_link *l, uint32_t space, uint32_t tag, struc
             l->msg->counts.sent_shared--;
         }
         r->cell = NULL;
+        if (corked)
+            (void)rpipe_cork(l->out, 0);
         return rc;
     }
     (void)places_take(&l->places, space, tag, &rtr);
@@ -200,12 +265,25 @@ static int msg_out_offer(struct msg_link *l, uint32_t space, uint32_t tag, struc
         l->msg->counts.sent_placed++;
         RPIPE_FAILPOINT("rmsg send: PLACED written");
         msg_out_move(r, &rtr);
+        if (corked && r->window == 0) /* else when the first fragment is posted (direct.c) */
+            (void)rpipe_cork(l->out, 0);
     } else {
         l->msg->counts.sent_offered++;
         RPIPE_FAILPOINT("rmsg send: RTS written");
         r->state = MSG_OFFERED;
     }
     return 0;
+}
+
+/* The next message of this space and tag can be written into the buffer of its receive. */
+static inline bool out_has_window(const struct msg_link *l, uint32_t space, uint32_t tag,
+                                  size_t bytes, const struct msg_request *r)
+{
+    struct places_rtr rtr;
+
+    return MSG_UNLIKELY(l->direct != NULL && l->places.stored != 0) && bytes >= BUFFER_LEAST &&
+           r != NULL && !r->blocking && places_next(&l->places, space, tag, &rtr) &&
+           msg_buffer_suits(l, rtr.open, rtr.where, bytes < rtr.room ? bytes : (size_t)rtr.room);
 }
 
 /* A message of more bytes than a slot has, with its payload, which its share allows. */
@@ -230,8 +308,9 @@ int msg_out_send(struct msg_link *l, uint32_t space, uint32_t tag, const void *b
     bool slot = bytes <= MSG_WIRE_SLOT_BYTES;
     int rc;
 
-    if (MSG_LIKELY((slot || bytes <= l->msg->eager_most) && msg_out_share(l, bytes) &&
-                   (r == NULL || !r->sync))) {
+    if (MSG_LIKELY(
+            (slot || (bytes <= l->msg->eager_most && !out_has_window(l, space, tag, bytes, r))) &&
+            msg_out_share(l, bytes) && (r == NULL || !r->sync))) {
         rc = slot ? msg_out_send_slot(l, space, tag, buf, bytes)
                   : msg_out_send_heap(l, space, tag, buf, bytes);
         if (rc == 0 && r != NULL)

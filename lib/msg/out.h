@@ -54,6 +54,10 @@ static inline void msg_out_free_cell(struct msg_link *l, uint32_t cell)
 /* Begins to move the payload of a send to an advertised receive, or one that has requested it. */
 void msg_out_move(struct msg_request *r, const struct places_rtr *to);
 
+/* Names a window of the buffer of r, for so many bytes, in an RTR, CTS or RTS. Without one *number and *where are left. */
+void msg_out_name(struct msg_link *l, struct msg_request *r, size_t bytes, uint32_t *number,
+                  uint64_t *where);
+
 /* Messages are sent at once: nothing is owed, and none waits. */
 static inline bool msg_out_clear(const struct msg_link *l)
 {

@@ -25,8 +25,8 @@ struct places_rtr {
     uint32_t receive; /* at the peer */
     uint32_t number;  /* of the RTR */
     uint64_t room;
-    uint64_t where; /* address of the buffer, or 0 */
-    bool open;      /* it may be written before the message has arrived */
+    uint64_t where; /* address of the buffer, or its offset in the window + 1; 0: neither */
+    uint32_t open;  /* it may be written before the message has arrived: 1, or by this window */
 };
 
 struct places_entry {

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #define POOL_CHUNK 256u
-#define POOL_LINE 64u /* bytes; an object begins a line */
+#define POOL_LINE 64u        /* bytes; an object begins a line */
 #define POOL_IDS (1u << 20)  /* objects that have ids, index 0 included */
 #define POOL_MOST (1u << 31) /* objects */
 

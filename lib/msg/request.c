@@ -2,6 +2,7 @@
 /* request.c: see request.h. */
 #include "msg/request.h"
 
+#include "msg/buffer.h"
 #include "msg/fail.h"
 
 #include <errno.h>
@@ -48,6 +49,8 @@ void msg_request_leave(struct rmsg *msg, struct msg_request *r)
             r->link->cell_of[r->cell_number] = NULL;
         r->cell = NULL;
     }
+    if (r->lent != NULL)
+        msg_buffer_leave(r);
     if (r->abandoned && !r->undoing)
         msg_request_free(msg, r);
 }

@@ -19,7 +19,10 @@ static inline void msg_request_begin(struct msg_request *r, enum msg_state state
     r->advertised = r->wishing = r->undoing = r->blocking = false;
 }
 
-/* INACTIVE. What a free request has is not set; undo_queue is set where it is used. */
+/*
+ * INACTIVE. What a free request has is not set; undo_queue is set where it is used; lent, window and transfer are 0 in a new request, and in
+ * one that has completed.
+ */
 static inline void msg_request_init(struct msg_request *r, bool send, int peer, uint32_t space,
                                     uint32_t tag, void *buf, size_t bytes)
 {
@@ -61,7 +64,7 @@ static inline void msg_request_free(struct rmsg *msg, struct msg_request *r)
     pool_put(&msg->requests, &r->item);
 }
 
-/* A request that is DONE has a cell, or its receive was cancelled, or it was abandoned: then it is freed. */
+/* A request that is DONE has a cell or a registered buffer, or its receive was cancelled, or it was abandoned: then it is freed. */
 void msg_request_leave(struct rmsg *msg, struct msg_request *r) __attribute__((noinline));
 
 static inline void msg_request_complete(struct rmsg *msg, struct msg_request *r, int code)
@@ -69,7 +72,7 @@ static inline void msg_request_complete(struct rmsg *msg, struct msg_request *r,
     r->state = MSG_DONE;
     r->status.error = code;
     r->rtr = 0; /* numbers begin at 1: a REFUSED that comes later is not for its next start */
-    if (MSG_UNLIKELY(r->cell != NULL || r->undoing || r->abandoned))
+    if (MSG_UNLIKELY(r->cell != NULL || r->lent != NULL || r->undoing || r->abandoned))
         msg_request_leave(msg, r);
 }
 

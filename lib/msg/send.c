@@ -2,6 +2,7 @@
 /* send.c: rmsg_send, rmsg_isend, and the start of a persistent send. */
 #include "msg/send.h"
 
+#include "msg/direct.h"
 #include "msg/fail.h"
 #include "msg/link.h"
 #include "msg/out.h"
@@ -25,8 +26,11 @@ int msg_send_start(struct rmsg *msg, struct msg_request *r, const char *call)
     r->state = MSG_QUEUED;
     if (MSG_LIKELY(msg_out_clear(l))) {
         rc = msg_out_send(l, r->space, r->tag, r->buf, r->bytes, r);
-        if (MSG_LIKELY(rc == 0))
+        if (MSG_LIKELY(rc == 0)) {
+            if (MSG_UNLIKELY(r->state == MSG_MOVING && r->window != 0))
+                (void)msg_direct_turn(r);
             return 0;
+        }
         if (rc != R_PENDING) {
             r->state = MSG_INACTIVE;
             return msg_link_failed(l, call);
@@ -146,6 +150,7 @@ int rmsg_send(rmsg_t msg, int to, uint32_t space, uint32_t tag, const void *buf,
     if (r == NULL)
         return -ENOMEM;
     r->sync = (flags & RMSG_SYNC) != 0;
+    r->blocking = true;
     rc = msg_send_start(msg, r, "rmsg_send");
     if (rc != 0) {
         msg_request_free(msg, r);

@@ -2,6 +2,7 @@
 /* serve.c: see serve.h. */
 #include "msg/serve.h"
 
+#include "msg/buffer.h"
 #include "msg/out.h"
 #include "msg/request.h"
 #include "util/failpoint.h"
@@ -26,6 +27,8 @@ static const char *serve_rtr(struct msg_link *l, const struct msg_wire *w,
     struct msg_request *r;
     uint32_t offered = 0;
 
+    if (l->direct != NULL ? !msg_buffer_valid(l, f->open, f->where, f->bytes) : f->open > 1)
+        return "an RTR for a buffer that is not in a window";
     switch (places_rtr(&l->places, w->space, w->word, f->seen, f->extra, &rtr, &offered)) {
     case PLACES_SENT:
         msg->counts.rtr_dropped++;
@@ -63,9 +66,14 @@ static const char *serve_cts(struct msg_link *l, uint32_t send, const struct msg
 
     if (r == NULL || f->bytes == 0 || (r->cell != NULL && f->where == 0))
         return "a CTS for a message that does not wait";
+    if (l->direct != NULL
+            ? !msg_buffer_valid(l, f->extra, f->where, f->bytes) || f->bytes > r->bytes
+            : f->extra != 0)
+        return "a CTS for a buffer that is not in a window";
     places_matched(&l->places, r->number);
     l->msg->counts.moved_for_cts++;
-    msg_out_move(r, &(struct places_rtr){.receive = f->id, .room = f->bytes, .where = f->where});
+    msg_out_move(r, &(struct places_rtr){
+                        .receive = f->id, .room = f->bytes, .where = f->where, .open = f->extra});
     return NULL;
 }
 

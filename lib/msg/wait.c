@@ -7,6 +7,7 @@
 #include "msg/wait.h"
 
 #include "msg/advertise.h"
+#include "msg/direct.h"
 #include "msg/fail.h"
 #include "msg/move.h"
 #include "msg/progress.h"
@@ -116,6 +117,10 @@ int msg_wait_blocking(struct rmsg *msg, struct msg_request *r, rmsg_status_t *st
                 msg_advertise_cancel(msg, r);
             if (r->cell != NULL)
                 msg_move_give_up(msg, r);
+            else if (r->lent != NULL)
+                msg_direct_give_up(r);
+            if (r->state == MSG_DONE && r->status.error == 0 && !r->undoing)
+                break; /* just now */
             msg_request_abandon(msg, r);
             return rc;
         }

@@ -2,6 +2,7 @@
 /* window.c: see window.h. */
 #include "msg/window.h"
 
+#include "msg/buffer.h"
 #include "msg/out.h"
 #include "util/failpoint.h"
 
@@ -98,11 +99,12 @@ const char *msg_window_arrived(struct msg_link *l, const struct msg_wire *w, con
 {
     const char *wrong;
 
-    if (w->space != 0 || w->word != 0)
+    if (w->space != 0 || (w->word != 0 && (w->kind == MSG_WIRE_CELLS || l->direct == NULL)))
         return "a window with a tag";
     if (w->kind == MSG_WIRE_CELLS) /* stays where it is */
         return window_keep_cells(l, m->mem, w->bytes);
-    wrong = window_attach(l, m->mem, w->bytes);
+    wrong = l->direct != NULL ? msg_buffer_attach(l, w->word, m->mem, w->bytes)
+                              : window_attach(l, m->mem, w->bytes);
     msg_taken_free(l, m);
     return wrong;
 }
@@ -120,4 +122,5 @@ void msg_window_close(struct msg_link *l)
     if (l->window != NULL)
         (void)rwindow_close(l->window);
     l->window = NULL;
+    msg_buffer_close_windows(l);
 }

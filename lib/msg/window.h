@@ -18,7 +18,7 @@ void msg_window_offer(struct msg_link *l);
 const char *msg_window_arrived(struct msg_link *l, const struct msg_wire *w, const rtaken_t *m);
 /* READY has arrived. */
 const char *msg_window_ready(struct msg_link *l);
-/* The peer must not access the memory of this process any more: the link has ended. */
+/* The peer must not access the memory of this process any more, nor (buffer.h) a buffer of it: the link has ended. */
 void msg_window_close(struct msg_link *l);
 
 #endif

@@ -12,7 +12,7 @@ bool msg_wire_fields(const struct msg_wire *w, const void *mem, struct msg_wire_
     size_t bytes = msg_wire_fields_bytes(w->kind);
     bool about_space = w->kind == MSG_WIRE_RTS || w->kind == MSG_WIRE_PLACED ||
                        w->kind == MSG_WIRE_RTR || w->kind == MSG_WIRE_UNDO,
-         has_extra = about_space && w->kind != MSG_WIRE_UNDO;
+         has_extra = (about_space && w->kind != MSG_WIRE_UNDO) || w->kind == MSG_WIRE_CTS;
 
     memset(f, 0, sizeof(*f));
     if (msg_wire_is_free(w->kind) || w->bytes != bytes || (!about_space && w->space != 0) ||
@@ -22,8 +22,8 @@ bool msg_wire_fields(const struct msg_wire *w, const void *mem, struct msg_wire_
         return false;
     if (bytes > 0)
         memcpy(f, mem, bytes);
-    return f->open <= (f->where != 0) && (has_extra || f->extra == 0) &&
-           (w->kind != MSG_WIRE_CREDIT || f->id == 0);
+    return (f->open == 0 || f->where != 0) && f->open <= MSG_WIRE_WINDOWS_MOST &&
+           (has_extra || f->extra == 0) && (w->kind != MSG_WIRE_CREDIT || f->id == 0);
 }
 
 void msg_wire_hello_init(struct msg_wire_hello *own, uint64_t share, uint32_t part_bytes)

@@ -11,11 +11,12 @@
  *     MSG        tag      a message: its payload
  *     RTS        tag      a message whose payload waits at the sender: send, cell, bytes, where
  *     PLACED     tag      a message for an advertised receive, as parts or by a cell: receive, cell, bytes, where
- *     DATA       receive  the payload of an earlier RTS comes, as parts: send
+ *     DATA       receive  the payload of an earlier RTS comes, as parts or by WRITTEN: send
  *     PART       receive  the next bytes of a payload
+ *     WRITTEN    receive  the payload is in the buffer of the receive: written through the window that its RTR or CTS has named
  *     ABORT      receive  no more parts come: the sender has given up
  *     RTR        tag      a receive waits: receive, number, seen, skip, bytes, where, open
- *     CTS        send     move it, up to `bytes` bytes: receive, bytes, where
+ *     CTS        send     move it, up to `bytes` bytes: receive, window, bytes, where
  *     FIN        send     it has been matched, and no payload is needed
  *     MOVED      cell     the payload is here, or one end has given up: the cell is not used here any more
  *     REFUSED    receive  its RTR with this number came too late: number
@@ -23,7 +24,8 @@
  *     UNDONE     number   done
  *     CREDIT     0        messages that were consumed, in units, since the beginning: units
  *     HELLO      0        first message of a link: struct msg_wire_hello
- *     WINDOW     0        the memory of this process: struct msg_wire_window
+ *     WINDOW     window   memory of this process: struct msg_wire_window. 0: all of it, within a host; from 1: a buffer, over a network, in place
+ *                         of the one that had this number before
  *     CELLS      0        this process can access the memory of the other one: MSG_CELLS of struct msg_cell (cell.h), for its own sends
  *     READY      0        the cells have arrived, and so can this process: they may be used
  *     END        reason   last message of a link: this process has ended it, and takes no more messages
@@ -66,6 +68,7 @@ enum msg_wire_kind {
     MSG_WIRE_CELLS,
     MSG_WIRE_READY,
     MSG_WIRE_END,
+    MSG_WIRE_WRITTEN,
     MSG_WIRE_KINDS_END
 };
 
@@ -73,13 +76,14 @@ enum msg_wire_kind {
 struct msg_wire_fields {
     uint32_t id; /* RTS, DATA: send; PLACED, RTR, CTS: receive; REFUSED, UNDO: number */
     uint32_t
-        extra; /* RTR: skip, earlier receives of this space and tag; RTS, PLACED: cell + 1, 0: none */
+        extra; /* RTR: skip, earlier receives of this space and tag; RTS, PLACED: cell + 1; CTS: window; 0: none */
     uint64_t bytes; /* RTS, PLACED: of the message; RTR, CTS: of the buffer; CREDIT: units */
     uint64_t
-        where; /* RTS, PLACED: address of the payload; RTR, CTS: of the buffer; 0: it is not given */
+        where; /* RTS, PLACED: address of the payload; RTR, CTS: of the buffer, or its offset in the window + 1; 0: it is not given */
     uint64_t seen;   /* RTR: number of the last message that was matched or kept */
     uint32_t number; /* RTR: of this RTR */
-    uint32_t open;   /* RTR: 1: the buffer may be written before the message has arrived */
+    uint32_t
+        open; /* RTR: the buffer may be written before the message has arrived: 1; over a network, by this window */
 };
 static_assert(sizeof(struct msg_wire_fields) == MSG_WIRE_SLOT_BYTES &&
                   offsetof(struct msg_wire_fields, seen) == 24,
@@ -172,8 +176,10 @@ static_assert(sizeof(struct msg_wire_window) == 72, "layout on the wire");
 #define MSG_WIRE_MAGIC 0x67736d72u /* "rmsg" */
 #define MSG_WIRE_OLDEST 1u
 #define MSG_WIRE_NEWEST 1u
-#define MSG_WIRE_FEATURES UINT64_C(0)
-#define MSG_WIRE_SHARE_LEAST 64u /* units */
+#define MSG_WIRE_WINDOWS UINT64_C(1) /* feature: buffers of receives are windows, over networks */
+#define MSG_WIRE_FEATURES MSG_WIRE_WINDOWS
+#define MSG_WIRE_WINDOWS_MOST 32u /* numbers of windows are from 1 to this one */
+#define MSG_WIRE_SHARE_LEAST 64u  /* units */
 
 /* Read zero-extended (util/layout.h). */
 struct msg_wire_hello {

@@ -8,7 +8,8 @@
  * and one that was sent. Rank 1 is byzantine: it greets as it has to, reads the advertisement and the offer, so that it has their numbers,
  * and sends one message that is not valid, of each kind and in each field. The link must end with -EPROTO, or -EFAULT where memory is not
  * accessible, and all requests of the victim with it; rank 1 must get END. In ROUNDS more cases the messages are random, and the cells too.
- * Meanwhile rank 0 exchanges messages with rank 2, which must arrive.
+ * Meanwhile rank 0 exchanges messages with rank 2, which must arrive. All of it is played in shared memory, and over tcp, where windows of buffers
+ * take the place of cells.
  */
 #include "test/lib/job.h"
 
@@ -27,6 +28,7 @@ enum { VICTIM, BYZANTINE, HONEST, LARGE = 100000, DEADLINE_MS = 20000 };
 static uint64_t seed;
 static unsigned rounds = 60;
 static const char *only;
+static bool network;
 
 /* ---- the link, as rank 1 makes it ---- */
 
@@ -115,7 +117,7 @@ static uint32_t hear(struct evil *e)
         e->send = f.id;
     if ((header & 255) == MSG_WIRE_READY)
         e->ready = true;
-    if ((header & 255) == MSG_WIRE_WINDOW) {
+    if ((header & 255) == MSG_WIRE_WINDOW && !network) {
         rwindow_handle_t handle;
 
         memcpy(&handle, rmem(e->in, d), sizeof(handle));
@@ -169,6 +171,7 @@ typedef struct msg_wire_fields fields;
 #define RAW(header, bytes) (void)say(e, header, some, bytes)
 
 static const char some[256];
+static char area[100]; /* of rank 1 */
 
 static void kind_0(struct evil *e) { RAW(0, 0); }
 static void kind_end(struct evil *e) { RAW(MSG_WIRE_KINDS_END, 0); }
@@ -267,7 +270,12 @@ static void credit_much(struct evil *e) { TELL(CREDIT, 0, 0, .bytes = UINT64_MAX
 static void credit_word(struct evil *e) { TELL(CREDIT, 0, 1, .bytes = 0); }
 static void credit_id(struct evil *e) { TELL(CREDIT, 0, 0, .id = 1); }
 static void window_short(struct evil *e) { RAW(msg_wire_header(MSG_WIRE_WINDOW, 0, 0), 71); }
-static void window_tag(struct evil *e) { RAW(msg_wire_header(MSG_WIRE_WINDOW, 0, 1), 72); }
+static void window_tag(struct evil *e) /* over a network a handle of zeros, which is not used */
+{
+    RAW(msg_wire_header(MSG_WIRE_WINDOW, 0, 1), 72);
+    if (network)
+        kind_0(e);
+}
 static void cells_short(struct evil *e) { RAW(msg_wire_header(MSG_WIRE_CELLS, 0, 0), 64); }
 static void ready_early(struct evil *e)
 {
@@ -315,19 +323,131 @@ static void no_probe(struct evil *e)
     rts_address(e);
 }
 
+/* Over a network: windows of buffers. */
+static struct msg_wire_window handle_of_area(struct evil *e)
+{
+    struct msg_wire_window w = {.probe = 0};
+    rwindow_handle_t handle;
+
+    CHECK(e->out, rregion_open(&e->memory, e->out, area, sizeof(area)) == 0);
+    CHECK(e->out,
+          rwindow_open(&e->window, e->out, e->memory, RWINDOW_READ | RWINDOW_WRITE, &handle) == 0);
+    memcpy(w.handle, &handle, sizeof(w.handle));
+    return w;
+}
+static void announce(struct evil *e, uint32_t number, const struct msg_wire_window *w)
+{
+    (void)say(e, msg_wire_header(MSG_WIRE_WINDOW, 0, number), w, sizeof(*w));
+}
+static void announce_area(struct evil *e)
+{
+    const struct msg_wire_window w = handle_of_area(e);
+
+    announce(e, 1, &w);
+}
+static void window_forged(struct evil *e)
+{
+    struct msg_wire_window w = handle_of_area(e);
+
+    w.handle[3] *= 2; /* bytes */
+    announce(e, 1, &w);
+    TELL(CTS, 0, e->send, .id = 7, .bytes = LARGE, .extra = 1, .where = 1); /* it is not followed */
+    kind_0(e);
+}
+static void window_33(struct evil *e)
+{
+    const struct msg_wire_window w = handle_of_area(e);
+
+    announce(e, 33, &w);
+}
+static void window_0(struct evil *e)
+{
+    const struct msg_wire_window w = handle_of_area(e);
+
+    announce(e, 0, &w);
+}
+static void window_address(struct evil *e)
+{
+    struct msg_wire_window w = handle_of_area(e);
+
+    w.probe = BAD_ADDRESS;
+    announce(e, 1, &w);
+}
+static void
+window_many(struct evil *e) /* each in the place of the last one: no violation by itself */
+{
+    const struct msg_wire_window w = handle_of_area(e);
+
+    for (int i = 0; i < 1000; i++)
+        announce(e, 1, &w);
+    kind_0(e);
+}
+static void rts_outside(struct evil *e)
+{
+    announce_area(e);
+    TELL(RTS, 0, 1, .id = 7, .bytes = LARGE, .extra = 1, .where = 1);
+}
+static void rts_beyond(struct evil *e)
+{
+    announce_area(e);
+    TELL(RTS, 0, 1, .id = 7, .bytes = 50, .extra = 1, .where = UINT64_MAX);
+}
+static void placed_window(struct evil *e)
+{
+    announce_area(e);
+    TELL(PLACED, 0, 1, .id = e->receive, .bytes = 50, .extra = 1, .where = 1);
+}
+static void rtr_outside(struct evil *e)
+{
+    announce_area(e);
+    TELL(RTR, 0, 9, .id = 7, .number = 1, .bytes = 100, .open = 1, .where = 50);
+}
+static void rtr_33(struct evil *e)
+{
+    TELL(RTR, 0, 9, .id = 7, .number = 1, .bytes = 100, .open = 33, .where = 1);
+}
+static void cts_outside(struct evil *e)
+{
+    announce_area(e);
+    TELL(CTS, 0, e->send, .id = 7, .bytes = LARGE, .extra = 1, .where = 1);
+}
+static void cts_long(struct evil *e) { TELL(CTS, 0, e->send, .id = 7, .bytes = LARGE + 1); }
+static void written_none(struct evil *e) { RAW(msg_wire_header(MSG_WIRE_WRITTEN, 0, 4711), 0); }
+static void written_early(struct evil *e)
+{
+    RAW(msg_wire_header(MSG_WIRE_WRITTEN, 0, e->receive), 0);
+}
+static void written_twice(struct evil *e)
+{
+    TELL(PLACED, 0, 1, .id = e->receive, .bytes = LARGE);
+    written_early(e);
+    written_early(e);
+}
+static void written_in_part(struct evil *e)
+{
+    TELL(PLACED, 0, 1, .id = e->receive, .bytes = LARGE);
+    RAW(msg_wire_header(MSG_WIRE_PART, 0, e->receive), 8);
+    written_early(e);
+}
+
 struct violation {
     const char *name;
     void (*commit)(struct evil *e);
-    int code;    /* of the link */
-    bool memory; /* windows and cells are there */
+    int code;     /* of the link */
+    bool memory;  /* windows and cells are there */
+    bool windows; /* over a network alone */
 };
 #define V(name)                                                                                    \
     {                                                                                              \
-#name, name, -EPROTO, false                                                                \
+#name, name, -EPROTO, false, false                                                         \
     }
 #define M(name, code)                                                                              \
     {                                                                                              \
-#name, name, code, true                                                                    \
+#name, name, code, true, false                                                             \
+    }
+#define W(name)                                                                                    \
+    {                                                                                              \
+#name, name, -EPROTO, false, true                                                          \
     }
 static const struct violation violations[] = {V(kind_0),
                                               V(kind_end),
@@ -386,7 +506,23 @@ static const struct violation violations[] = {V(kind_0),
                                               M(placed_address, -EFAULT),
                                               M(cell_early, -EPROTO),
                                               M(cell_stopped, -EPROTO),
-                                              M(no_probe, -EFAULT)};
+                                              M(no_probe, -EFAULT),
+                                              W(window_forged),
+                                              W(window_33),
+                                              W(window_0),
+                                              W(window_address),
+                                              W(window_many),
+                                              W(rts_outside),
+                                              W(rts_beyond),
+                                              W(placed_window),
+                                              W(rtr_outside),
+                                              W(rtr_33),
+                                              W(cts_outside),
+                                              W(cts_long),
+                                              W(written_none),
+                                              W(written_early),
+                                              W(written_twice),
+                                              W(written_in_part)};
 enum { CASES = sizeof(violations) / sizeof(violations[0]) };
 
 /* ---- random messages ---- */
@@ -449,10 +585,15 @@ static struct violation case_of(size_t i)
 {
     if (i < CASES)
         return violations[i];
-    return (struct violation){"random messages", any_messages, 0, i % 2 == 0};
+    return (struct violation){"random messages", any_messages, 0, i % 2 == 0 && !network, false};
 }
 
-static bool is_chosen(size_t i) { return only == NULL || strcmp(only, case_of(i).name) == 0; }
+static bool is_chosen(size_t i)
+{
+    const struct violation v = case_of(i);
+
+    return (only == NULL || strcmp(only, v.name) == 0) && !(network ? v.memory : v.windows);
+}
 
 static void be_byzantine(struct board *board, size_t i)
 {
@@ -551,21 +692,29 @@ static int be(int rank, struct board *board, const void *arguments)
     return 0;
 }
 
-int main(int argc, char **argv)
+static void play(void)
 {
     struct job job;
 
+    job_prepare(&job, 3);
+    job_start(&job, be, NULL);
+    for (int rank = 0; rank < 3; rank++)
+        EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0), "%s: rank %d: status 0x%x",
+               network ? "tcp" : "shm", rank, (unsigned)job.status[rank]);
+    job_finish(&job);
+}
+
+int main(int argc, char **argv)
+{
     if (argc > 1)
         rounds = (unsigned)atoi(argv[1]);
     if (argc > 2)
         only = argv[2];
     seed = seed_of(argc, argv);
     setenv("RPIPE_LOG", "error", 0);
-    job_prepare(&job, 3);
-    job_start(&job, be, NULL);
-    for (int rank = 0; rank < 3; rank++)
-        EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0), "rank %d: status 0x%x", rank,
-               (unsigned)job.status[rank]);
-    job_finish(&job);
+    play();
+    setenv("RPIPE_BTL", "tcp", 1);
+    network = true;
+    play();
     return check_report(argv[0]);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * message_crossings.c: messages of a link that cross, and deadlines in the middle of a copy. Each crossing is forced: a rank stands
- * still at a failpoint (lib/util/failpoint.h) until the other one has passed its own.
+ * still at a failpoint (lib/util/failpoint.h) until the other one has passed its own. All are played in shared memory and over tcp.
  *
  *   offered       an offer and an advertisement cross: the sender moves the payload for the advertisement
  *   placed        UNDO crosses PLACED: the receive completes with the message
@@ -11,6 +11,8 @@
  *   forgotten     UNDO is answered first: the receive is cancelled, and a later one gets the message
  *   late_receive  a blocking receive reaches its deadline while the sender writes a chunk: its buffer is not written afterwards
  *   late_send     a blocking send reaches its deadline while the receiver fetches a chunk: the receive is -ECANCELED
+ *   late_fetch    over tcp: a blocking receive reaches its deadline while it fetches: its buffer is not written afterwards, its sender is done
+ *   late_write    over tcp: a blocking send reaches its deadline while it writes: the receive is -ECANCELED
  */
 #define RPIPE_FAILPOINTS /* for struct failpoint */
 #include "util/failpoint.h"
@@ -19,9 +21,10 @@
 
 #include <rmsg.h>
 
-enum { LARGE = 200000, TAG = 5, SHORT_MS = 200, LONG_MS = 20000 };
+enum { LARGE = 200000, LONG = 64 << 20, TAG = 5, SHORT_MS = 200, LONG_MS = 20000 };
 
 static char out[LARGE], in[LARGE], second[LARGE];
+static bool network;
 
 /* ---- standing still ---- */
 
@@ -208,6 +211,16 @@ static void forgotten(struct crossing *c)
 
 /* ---- deadlines ---- */
 
+static void goes_on(struct crossing *c)
+{
+    if (c->rank == 0)
+        CHECK(NULL, rmsg_send(c->msg, 1, 0, TAG, out, LARGE, 0) == 0);
+    else
+        CHECK(NULL, rmsg_recv(c->msg, 0, 0, TAG, second, LARGE, NULL, 0) == 0);
+    if (c->rank == 1)
+        arrived(second, LARGE);
+}
+
 static void late_receive(struct crossing *c)
 {
     int rc;
@@ -257,13 +270,65 @@ static void late_send(struct crossing *c)
         take_step();
         CHECK(NULL, rmsg_set_timeout(c->msg, LONG_MS) == 0);
     }
-    /* the link goes on */
-    if (c->rank == 0)
-        CHECK(NULL, rmsg_send(c->msg, 1, 0, TAG, out, LARGE, 0) == 0);
-    else
-        CHECK(NULL, rmsg_recv(c->msg, 0, 0, TAG, second, LARGE, NULL, 0) == 0);
-    if (c->rank == 1)
-        arrived(second, LARGE);
+    goes_on(c);
+}
+
+/* So many fragments that the deadline, which passes while the first one is posted, is noticed before the last. */
+static void late_fetch(struct crossing *c)
+{
+    char *much = network ? calloc(1, LONG) : NULL;
+    const uint64_t fetched = count(c, "fetched");
+    int rc;
+
+    if (!network)
+        return;
+    CHECK(NULL, much != NULL);
+    if (c->rank == 0) {
+        CHECK(NULL, rmsg_isend(c->msg, 1, 0, TAG, much, LONG, &c->r, 0) == 0);
+        CHECK(NULL, rmsg_wait(c->msg, &c->r, NULL, 0) == 0);
+    } else {
+        CHECK(NULL, rmsg_probe(c->msg, 0, 0, TAG, NULL, 0) == 0);
+        CHECK(NULL, rmsg_set_timeout(c->msg, 1) == 0);
+        rc = rmsg_recv(c->msg, 0, 0, TAG, much, LONG, NULL, 0);
+        REQUIRE(rc == -ETIMEDOUT, "%d: %s", rc, rerror(NULL));
+        memset(much, 0x55, LONG);
+        CHECK(NULL, rmsg_set_timeout(c->msg, LONG_MS) == 0);
+        CHECK(NULL, count(c, "fetched") == fetched); /* some fragments were not posted */
+    }
+    goes_on(c);
+    for (size_t i = 0; c->rank == 1 && i < LONG; i++)
+        REQUIRE(much[i] == 0x55, "byte %zu was written after the receive had returned", i);
+    free(much);
+}
+
+static void late_write(struct crossing *c)
+{
+    char *much = network ? calloc(1, LONG) : NULL;
+    const uint64_t written = count(c, "written");
+    int rc;
+
+    if (!network)
+        return;
+    CHECK(NULL, much != NULL);
+    if (c->rank == 1) {
+        CHECK(NULL, rmsg_irecv(c->msg, 0, 0, TAG, much, LONG, &c->r, 0) == 0);
+        take_step();
+        CHECK(NULL, rmsg_wait(c->msg, &c->r, NULL, 0) == -ECANCELED);
+    } else {
+        wait_for_step(1);
+        CHECK(NULL, rmsg_progress(c->msg) == 0);
+        CHECK(NULL, count(c, "rtr_stored") > 0);
+        CHECK(NULL, rmsg_set_timeout(c->msg, 1) == 0);
+        rc = rmsg_send(c->msg, 1, 0, TAG, much, LONG, 0);
+        REQUIRE(rc == -ETIMEDOUT, "%d: %s", rc, rerror(NULL));
+        memset(much, 0x55, LONG);
+        CHECK(NULL, rmsg_set_timeout(c->msg, LONG_MS) == 0);
+        CHECK(NULL, count(c, "written") == written);
+    }
+    goes_on(c);
+    for (size_t i = 0; c->rank == 1 && i < LONG; i++)
+        REQUIRE(much[i] == 0, "byte %zu was sent after the send had returned", i);
+    free(much);
 }
 
 /* ---- the test ---- */
@@ -278,7 +343,9 @@ static const struct {
              {"second", of_two},
              {"forgotten", forgotten},
              {"late_receive", late_receive},
-             {"late_send", late_send}};
+             {"late_send", late_send},
+             {"late_fetch", late_fetch},
+             {"late_write", late_write}};
 
 static int be(int rank, struct board *board, const void *arguments)
 {
@@ -299,19 +366,30 @@ static int be(int rank, struct board *board, const void *arguments)
     return 0;
 }
 
-int main(int argc, char **argv)
+static void play_all(const char *only)
 {
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct job job;
 
-        if (argc > 1 && strcmp(argv[1], cases[i].name) != 0)
+        if (only != NULL && strcmp(only, cases[i].name) != 0)
             continue;
         job_prepare(&job, 2);
         job_start(&job, be, &i);
         for (int rank = 0; rank < 2; rank++)
             EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0),
-                   "%s: rank %d: status 0x%x", cases[i].name, rank, (unsigned)job.status[rank]);
+                   "%s, %s: rank %d: status 0x%x", cases[i].name, network ? "tcp" : "shm", rank,
+                   (unsigned)job.status[rank]);
         job_finish(&job);
     }
+}
+
+int main(int argc, char **argv)
+{
+    const char *only = argc > 1 ? argv[1] : NULL;
+
+    play_all(only);
+    setenv("RPIPE_BTL", "tcp", 1);
+    network = true;
+    play_all(only);
     return check_report(argv[0]);
 }

@@ -578,6 +578,8 @@ const struct scenario scenarios[] = {
      &in_order},
     {"ofi, device, GET", scene_device, RPIPE_GET, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false,
      false, &in_order},
+    {"ofi, messages", scene_messages, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false, true,
+     &in_order},
     {"windows", scene_window, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false, false, NULL},
     {"ofi in steps, windows", scene_window, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false,
      false, &in_steps},

@@ -6,13 +6,13 @@
  * Each round has a small message; a large one whose send comes first, one whose receive comes first, and one whose offer and
  * advertisement cross, for which the ranks wait for each other by the board, and not by messages; an advertised receive that is cancelled;
  * more payloads than there are cells, so that some go as parts. Every payload that is reported complete is compared. At last rank 0 closes
- * its context, which the other one is informed of.
+ * its context, which the other one is informed of. Over a network the large payloads go from buffer to buffer.
  */
 #include "scenario_ends.h"
 
 #include <rmsg.h>
 
-enum { ROUNDS = 2, LARGE = 100000, MANY = 34, SHORT = 5000, TAG_SMALL = 1, TAG_LARGE, TAG_MANY };
+enum { ROUNDS = 2, LARGE = 150000, MANY = 34, SHORT = 5000, TAG_SMALL = 1, TAG_LARGE, TAG_MANY };
 
 struct messages {
     struct player *p;

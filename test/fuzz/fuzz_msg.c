@@ -78,7 +78,7 @@ static void rtrs(struct input *in)
         } else {
             uint32_t skip = input_byte(in);
 
-            rtr = (struct places_rtr){skip, input_byte(in), 1, 0, false};
+            rtr = (struct places_rtr){skip, input_byte(in), 1, 0, 0};
             (void)places_rtr(&p, 0, tag, input_byte(in), what % 4 == 2 ? skip : UINT32_MAX - skip,
                              &rtr, &offered);
         }

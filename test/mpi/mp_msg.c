@@ -15,6 +15,7 @@
 #include "test/lib/mp_check.h"
 
 #include <rmsg.h>
+#include <sys/mman.h>
 
 enum { SENDS = 16, POSTS = 24, SPACES = 2, TAGS = 3, LONGEST = 200000, LAST_SPACE = 100 };
 
@@ -382,6 +383,105 @@ static void who_comes_first(void)
     meet();
 }
 
+/* ---- over networks: from buffer to buffer ---- */
+
+/* What one message has changed, where windows are used; elsewhere nothing has. */
+static void only_counted(const uint64_t before[3], int at)
+{
+    static const char *const name[3] = {"written", "received_written", "fetched"};
+
+    for (int i = 0; i < 3; i++)
+        CHECK(NULL, count(name[i]) == before[i] + (i == at));
+}
+
+static bool uses_windows(void)
+{
+    const char *backend = getenv("RPIPE_BTL");
+
+    return backend != NULL && (strcmp(backend, "tcp") == 0 || strcmp(backend, "ofi") == 0);
+}
+
+/*
+ * Between two ranks (rank 1 is 0 for a rank alone): rank 0 sends `bytes` to rank 1, which posts its receive before or afterwards. The payload
+ * has to travel without parts.
+ */
+static void send_direct(char *buf, size_t bytes, bool receive_first, int flags)
+{
+    const int receiver = mp_ranks > 1;
+    const uint64_t before[3] = {count("written"), count("received_written"), count("fetched")},
+                   parts = count("parts"), key = mp_key(0, receiver, phase, bytes);
+    rmsg_request_t r = 0;
+
+    if (mp_rank == receiver) {
+        if (!receive_first)
+            MSG_OK(rmsg_probe(msg, 0, 8, 1, NULL, 0));
+        MSG_OK(rmsg_irecv(msg, 0, 8, 1, buf, bytes, &r, flags));
+        if ((flags & RMSG_PERSISTENT) != 0)
+            MSG_OK(rmsg_start(msg, &r, 1));
+        if (receive_first)
+            MSG_OK(rmsg_send(msg, 0, 8, 2, NULL, 0, 0));
+    } else if (mp_rank == 0) {
+        pattern_fill(buf, bytes, key);
+        if (receive_first)
+            MSG_OK(rmsg_recv(msg, receiver, 8, 2, NULL, 0, NULL, 0));
+        MSG_OK(rmsg_isend(msg, receiver, 8, 1, buf, bytes, &r, flags));
+        if ((flags & RMSG_PERSISTENT) != 0)
+            MSG_OK(rmsg_start(msg, &r, 1));
+    } else {
+        return;
+    }
+    MSG_OK(rmsg_wait(msg, &r, NULL, 0));
+    CHECK(NULL, pattern_same(buf, bytes, key));
+    if ((flags & RMSG_PERSISTENT) != 0)
+        MSG_OK(rmsg_request_free(msg, &r));
+    CHECK(NULL, count("parts") == parts);
+    only_counted(before, mp_rank == 0 ? (receive_first ? 0 : -1) : receive_first ? 1 : 2);
+}
+
+static char *pages_at(char *at, size_t bytes)
+{
+    char *p = mmap(at, bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | (at != NULL ? MAP_FIXED : 0), -1, 0);
+
+    CHECK(NULL, p != MAP_FAILED);
+    return p;
+}
+
+/* The same buffer again, part of it, memory that was given back and has come again, persistent requests, many buffers. */
+static void from_buffer_to_buffer(void)
+{
+    enum { BYTES = 1 << 20, MANY = 40 };
+    char *buf = pages_at(NULL, BYTES);
+    uint64_t registered, windows;
+
+    if (!uses_windows() || mp_ranks == 1)
+        return;
+    for (int turn = 0; turn < 2; turn++)
+        for (int first = 0; first < 2; first++)
+            send_direct(buf, BYTES, first == 1, 0);
+    registered = count("registered");
+    windows = count("windows");
+    for (int turn = 0; turn < 10; turn++)
+        send_direct(buf + turn * 4096, BYTES / 2, turn % 2 == 1, 0);
+    if (strcmp(getenv("RPIPE_BTL"), "tcp") == 0) /* else pages may have been replaced */
+        CHECK(NULL, count("registered") == registered && count("windows") == windows);
+    else
+        CHECK(NULL, mp_rank > 1 || count("registered") >= registered + 10);
+    for (int first = 0; first < 2; first++) {
+        CHECK(NULL, munmap(buf, BYTES) == 0);
+        buf = pages_at(buf, BYTES);
+        send_direct(buf, BYTES, first == 1, 0);
+    }
+    for (int first = 0; first < 2; first++)
+        send_direct(buf, 20000, first == 1, RMSG_PERSISTENT);
+    CHECK(NULL, munmap(buf, BYTES) == 0);
+    buf = pages_at(NULL, (size_t)MANY * BYTES / 4);
+    for (int i = 0; i < MANY; i++)
+        send_direct(buf + i * BYTES / 4, BYTES / 4, i % 2 == 1, 0);
+    meet();
+    CHECK(NULL, munmap(buf, (size_t)MANY * BYTES / 4) == 0);
+}
+
 /* Persistent receives that fail have completed, and all are waited for. */
 static void persistent_failures(void)
 {
@@ -572,6 +672,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < 3; i++)
         random_program(each);
     who_comes_first();
+    from_buffer_to_buffer();
     receiver_that_does_not_receive();
     CHECK(NULL, count("failed") == 0);
     MSG_OK(rmsg_close(msg));

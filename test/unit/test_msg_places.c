@@ -233,7 +233,7 @@ static void undone(void **state)
         assert_int_equal(places_rtr(&places, 0, i % 2, 0, i / 2, &rtr, &offered), PLACES_KEPT);
     }
     assert_int_equal(
-        places_rtr(&places, 0, 5, 0, 0, &(struct places_rtr){999, 999, 1, 0, false}, &offered),
+        places_rtr(&places, 0, 5, 0, 0, &(struct places_rtr){999, 999, 1, 0, 0}, &offered),
         PLACES_INVALID); /* too many */
     places_undo(&places, 0, 1, 3);
     assert_int_equal(places.stored, PLACES_STORED / 2 + 52);

@@ -51,20 +51,23 @@ static void fields(void **state)
     out.where = 0; /* an open buffer has an address */
     assert_false(msg_wire_fields(&w, &out, &in));
     out.where = 6;
-    out.open = 2;
+    out.open = MSG_WIRE_WINDOWS_MOST;
+    assert_true(msg_wire_fields(&w, &out, &in));
+    out.open++;
     assert_false(msg_wire_fields(&w, &out, &in));
     out.open = 1;
     w.word = UINT32_MAX; /* no message has this tag */
     assert_false(msg_wire_fields(&w, &out, &in));
     w = (struct msg_wire){.kind = MSG_WIRE_CTS, .word = 9, .bytes = 24};
-    assert_false(
-        msg_wire_fields(&w, &out, &in)); /* it has neither a number of receives nor a cell */
-    out.extra = 0;
     assert_true(msg_wire_fields(&w, &out, &in));
-    assert_true(in.id == 1 && in.bytes == 3 && in.where == 6 && in.seen == 0 && in.number == 0);
+    assert_true(in.id == 1 && in.extra == 2 && in.bytes == 3 && in.where == 6 && in.seen == 0 &&
+                in.number == 0);
+    out.extra = 0;
     w.space = 1; /* it is about a send, whose space is known */
     assert_false(msg_wire_fields(&w, &out, &in));
     w = (struct msg_wire){.kind = MSG_WIRE_FIN, .word = 9};
+    assert_true(msg_wire_fields(&w, NULL, &in));
+    w = (struct msg_wire){.kind = MSG_WIRE_WRITTEN, .word = 9};
     assert_true(msg_wire_fields(&w, NULL, &in));
     w = (struct msg_wire){.kind = MSG_WIRE_READY};
     assert_true(msg_wire_fields(&w, NULL, &in));

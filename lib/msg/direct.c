@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* direct.c: see direct.h. */
+#include "msg/direct.h"
+
+#include "msg/buffer.h"
+#include "msg/link.h"
+#include "msg/out.h"
+#include "msg/request.h"
+#include "util/clock.h"
+#include "util/failpoint.h"
+
+#include <errno.h>
+#include <sched.h>
+
+#define DIRECT_FRAGMENT (256u << 10) /* bytes: other messages leave between two of them */
+#define DIRECT_STOP_NS 100000000     /* for what is posted when a call gives up */
+
+/* ---- transfers ---- */
+
+/* All fragments are posted; the word of the last one shows its end. */
+static void direct_posted(struct msg_link *l, struct msg_request *r)
+{
+    struct msg_direct *d = l->direct;
+
+    d->transfer[d->end % BUFFER_TRANSFERS].r = r;
+    r->transfer = ++d->end;
+    if (!r->send) {
+        l->msg->counts.fetched++;
+        RPIPE_FAILPOINT("net: rmsg payload requested from the sender");
+        return;
+    }
+    l->msg->counts.written++;
+    RPIPE_FAILPOINT("net: rmsg payload written, before WRITTEN");
+    msg_out_say(l, MSG_WIRE_WRITTEN, 0, r->other, NULL);
+}
+
+/* 0; R_PENDING: not now; or a failure: of the pipe, or of what the peer has named. */
+static int direct_post(struct msg_link *l, struct msg_request *r)
+{
+    struct msg_direct *d = l->direct;
+    const size_t left = r->total - r->moved,
+                 bytes = left < DIRECT_FRAGMENT ? left : DIRECT_FRAGMENT;
+    const bool last = bytes == left;
+    int *done = last ? &d->transfer[d->end % BUFFER_TRANSFERS].done : NULL, rc;
+    rremote_t remote = d->remote[r->window - 1];
+
+    if (last && d->end - d->first == BUFFER_TRANSFERS)
+        return R_PENDING;
+    rc = remote == NULL ? -EINVAL
+         : r->send      ? rwindow_write(remote, r->where + r->moved, r->buf + r->moved, bytes,
+                                        r->lent->region, done, R_NOWAIT)
+                        : rwindow_fetch(remote, r->where + r->moved, r->buf + r->moved, bytes,
+                                        r->lent->region, done, R_NOWAIT);
+    if (rc != 0)
+        return rc;
+    RPIPE_FAILPOINT("net: rmsg fragment of a payload posted");
+    r->moved += bytes;
+    if (last)
+        direct_posted(l, r);
+    return 0;
+}
+
+static void direct_complete(struct msg_request *r)
+{
+    struct msg_link *l = r->link;
+    const uint32_t other = r->other;
+
+    if (r->send) {
+        msg_request_sent(r, 0);
+        return;
+    }
+    RPIPE_FAILPOINT("net: rmsg payload fetched, before FIN");
+    msg_request_received(l->msg, r, 0);
+    msg_out_say(l, MSG_WIRE_FIN, 0, other, NULL);
+}
+
+/* Transfers end in the order of posting, so the oldest one of a link drives the network for all. */
+static bool direct_poll(struct msg_link *l, struct msg_request *r)
+{
+    struct msg_direct *d = l->direct;
+    struct msg_transfer *t = &d->transfer[(r->transfer - 1) % BUFFER_TRANSFERS];
+    int rc;
+
+    if (t->done == 0 && r->transfer - 1 != d->first)
+        return false;
+    rc = t->done == 1 ? 0 : rpipe_done(l->out, &t->done, R_NOWAIT);
+    if (rc == R_PENDING)
+        return false;
+    if (rc == 0)
+        direct_complete(r);
+    else
+        msg_out_broken(l, rc);
+    return true;
+}
+
+bool msg_direct_turn(struct msg_request *r)
+{
+    struct msg_link *l = r->link;
+    const bool begins = r->send && r->moved == 0;
+    int rc;
+
+    if (l->out_code != 0)
+        return false;
+    if (r->transfer != 0)
+        return direct_poll(l, r);
+    rc = direct_post(l, r);
+    if (begins && l->out != NULL)
+        (void)rpipe_cork(l->out, 0); /* PLACED, the payload and WRITTEN leave together (out.c) */
+    if (rc == -EINVAL || rc == -EACCES)
+        (void)msg_link_violation(l, "another window in place of one that is in use");
+    else if (rc != 0 && rc != R_PENDING)
+        msg_out_broken(l, rc);
+    return rc == 0;
+}
+
+/* ---- the end of a call ---- */
+
+/* What is posted is done, or does not end in time. */
+static bool direct_stop(struct msg_link *l)
+{
+    const int64_t until = clock_now() + DIRECT_STOP_NS;
+    int rc;
+
+    if (l->out_code != 0)
+        return false;
+    while ((rc = rpipe_done(l->out, NULL, R_NOWAIT)) == R_PENDING && clock_now() < until)
+        sched_yield();
+    return rc == 0;
+}
+
+void msg_direct_give_up(struct msg_request *r)
+{
+    struct msg_link *l = r->lent->link;
+    const uint32_t other = r->other;
+    const bool send = r->send;
+
+    /* its window is open, or the network uses its buffer */
+    if (r->window == 0 || !direct_stop(l)) {
+        (void)msg_link_abort(l, MSG_WIRE_LATE,
+                             "it did not finish to move a payload of a call that has ended");
+        return;
+    }
+    if (r->transfer != 0) {
+        direct_complete(r);
+        return;
+    }
+    if (send)
+        msg_request_sent(r, -ECANCELED);
+    else
+        msg_request_received(l->msg, r, -ECANCELED);
+    msg_out_say(l, send ? MSG_WIRE_ABORT : MSG_WIRE_FIN, 0, other, NULL);
+}
