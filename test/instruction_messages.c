@@ -99,7 +99,8 @@ int main(int argc, char **argv)
     check("rmsg_open", rmsg_open(&msg, &(rmsg_config_t){0}));
     by_blocking(bytes); /* opens the link */
     for (int i = 0; i < others_posted; i++)
-        check("rmsg_irecv", rmsg_irecv(msg, rank, 0, (uint32_t)(TAG + 1 + i), &byte, 1, &others[i], 0));
+        check("rmsg_irecv",
+              rmsg_irecv(msg, rank, 0, (uint32_t)(TAG + 1 + i), &byte, 1, &others[i], 0));
     for (int lap = 0; lap < LAPS; lap++) {
         for (int i = 0; i < WINDOW; i++)
             memset(out[i], lap + i, bytes);

@@ -429,14 +429,20 @@ static void test_shrink_misuse(void **state)
 static int group(void)
 {
     const struct CMUnitTest tests[] = {
-        PUT_AND_GET(test_lengths),         PUT_AND_GET(test_order),
-        PUT_AND_GET(test_too_little_room), PUT_AND_GET(test_without_waiting),
-        PUT_AND_GET(test_no_descriptor),   PUT_AND_GET(test_misuse),
-        PUT_AND_GET(test_post_lengths),    PUT_AND_GET(test_post_order),
+        PUT_AND_GET(test_lengths),
+        PUT_AND_GET(test_order),
+        PUT_AND_GET(test_too_little_room),
+        PUT_AND_GET(test_without_waiting),
+        PUT_AND_GET(test_no_descriptor),
+        PUT_AND_GET(test_misuse),
+        PUT_AND_GET(test_post_lengths),
+        PUT_AND_GET(test_post_order),
         PUT_AND_GET(test_post_without_waiting),
         PUT_AND_GET(test_post_no_descriptor),
-        PUT_AND_GET(test_post_misuse),     PUT_AND_GET(test_shrink),
-        PUT_AND_GET(test_write_n),         PUT_AND_GET(test_shrink_misuse),
+        PUT_AND_GET(test_post_misuse),
+        PUT_AND_GET(test_shrink),
+        PUT_AND_GET(test_write_n),
+        PUT_AND_GET(test_shrink_misuse),
     };
 
     return cmocka_run_group_tests(tests, pair_setup, pair_teardown);
