@@ -34,6 +34,7 @@ mpi_programs = \
 	test/mpi/mp_mismatch \
 	test/mpi/mp_modes \
 	test/mpi/mp_msg \
+	test/mpi/mp_msg_blocking \
 	test/mpi/mp_msg_recovery \
 	test/mpi/mp_network \
 	test/mpi/mp_observe \
@@ -237,6 +238,8 @@ mpi_tests = \
 	test/mpi/mp_msg-3-advertise.mpi \
 	test/mpi/mp_msg-3+tcp.mpi \
 	test/mpi/mp_msg-4.mpi \
+	test/mpi/mp_msg_blocking-1.mpi \
+	test/mpi/mp_msg_blocking-3.mpi \
 	test/mpi/mp_msg_recovery-3.mpi \
 	test/mpi/mp_msg_recovery-3+tcp.mpi \
 	test/mpi/mp_network-1.mpi \
@@ -317,6 +320,7 @@ test_mpi_mp_contexts_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 test_mpi_mp_am_LDADD = $(public)
 test_mpi_mp_am_recovery_LDADD = $(public)
 test_mpi_mp_msg_LDADD = $(public)
+test_mpi_mp_msg_blocking_LDADD = $(public)
 test_mpi_mp_msg_recovery_LDADD = $(public)
 test_mpi_mp_atomic_LDADD = $(public)
 test_mpi_mp_death_recovery_LDADD = $(public)
