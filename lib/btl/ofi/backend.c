@@ -141,7 +141,11 @@ static void ofi_close(struct btl *btl)
 
 static void ofi_forked(struct btl *btl)
 {
+    struct link *at, *after;
+
     pthread_mutex_init(&btl->lock, NULL);
+    list_for_each (at, after, &btl->streams) /* a thread that was inside is not in this process */
+        biased_init(&container_of(at, struct btl_stream, link)->lock);
     slab_pool_forked(btl->slabs);
     btl->forked = true;
 }
