@@ -7,6 +7,9 @@
  *
  * Mutants: M_NO_BARRIER (no fence in the owner), M_LOOK_FIRST (`revoked` is loaded before the store of `inside`), M_CHANGES (another
  * thread may become the owner: the store with which the old one leaves hides that of the new one).
+ *
+ * DISOWN: what the lock protects is used again by others (biased_disown): once, while no call is in progress, the owner is forgotten. Its last store may
+ * still be in its buffer. Mutant: M_IN_USE (a call is in progress: the owner that was forgotten is on its way in).
  */
 #ifndef N
 #define N 3
@@ -19,6 +22,8 @@ byte owner = 0; /* threads are 1 to N */
 bit inside = 0, revoked = 0, mutex = 0;
 bit pending[N + 1], value[N + 1]; /* the store buffer of each thread */
 byte in_section = 0;
+byte calls = 0; /* DISOWN: threads in a call */
+bit disowning = 0;
 
 inline drain(t)
 {
@@ -37,10 +42,8 @@ inline section()
     in_section--
 }
 
-inline as_other(t)
+inline revoke()
 {
-    atomic { mutex == 0 -> mutex = 1 };
-    drain(t);
     revoked = 1;
 #ifndef M_NO_BARRIER
     drain(1);
@@ -49,6 +52,13 @@ inline as_other(t)
     drain(3);
 #endif
 #endif
+}
+
+inline as_other(t)
+{
+    atomic { mutex == 0 -> mutex = 1 };
+    drain(t);
+    revoke();
     if
     :: inside == 0 ->
         if
@@ -74,6 +84,7 @@ active [N] proctype thread()
     :: n == ROUNDS -> break
     :: n < ROUNDS ->
         n++;
+        atomic { disowning == 0 -> calls++ };
         if
         :: owner == t ->
 #ifdef M_LOOK_FIRST
@@ -92,7 +103,8 @@ active [N] proctype thread()
                 as_other(t)
             fi
         :: else -> as_other(t)
-        fi
+        fi;
+        calls--
     od;
     drain(t)
 }
@@ -108,3 +120,21 @@ end:
 #endif
     od
 }
+
+#ifdef DISOWN
+active proctype next_use()
+{
+#ifdef M_IN_USE
+    disowning = 1;
+#else
+    atomic { calls == 0 -> disowning = 1 };
+#endif
+    atomic { mutex == 0 -> mutex = 1 };
+    revoke();
+    inside == 0;
+    owner = 0;
+    revoked = 0;
+    mutex = 0;
+    disowning = 0
+}
+#endif

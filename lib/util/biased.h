@@ -49,8 +49,8 @@ bool biased_try_other(struct biased *b) NOINLINE;
 void biased_claim(struct biased *b) NOINLINE;
 void biased_leave_other(struct biased *b) NOINLINE;
 /*
- * From here on it has no owner, as after biased_init. Inside by biased_enter_other; no thread that was the owner is on its way in: what orders
- * this call with the last one of the owner orders the two owners (invariant 2).
+ * From here on it has no owner, as after biased_init. Inside by biased_enter_other; no thread that was the owner is on its way in (mutant M_IN_USE):
+ * what orders this call with the last one of the owner orders the two owners (invariant 2).
  */
 void biased_disown(struct biased *b);
 
