@@ -79,8 +79,8 @@ static int send_message(struct rch *ch, struct send_arguments *a, bool wait)
     return rc;
 }
 
-static NOINLINE int send_slow(struct rch *ch, const char *name, const void *buf, size_t bytes,
-                              uint64_t tag, int flags)
+static NOINLINE int send_slow(struct rch *ch, const void *buf, size_t bytes, int flags,
+                              const char *name, uint64_t tag)
 {
     bool wait = (flags & R_NOWAIT) == 0;
     struct send_arguments a = {
@@ -105,21 +105,21 @@ static NOINLINE int send_slow(struct rch *ch, const char *name, const void *buf,
  * A message of the heap: the calls that it consists of, as long as none of them has to wait. What they cannot do now is done, or
  * reported, by send_slow.
  */
-static NOINLINE int send_block(struct rch *ch, const char *name, const void *buf, size_t bytes,
-                               uint64_t tag, int flags)
+static NOINLINE int send_block(struct rch *ch, const void *buf, size_t bytes, int flags,
+                               const char *name, uint64_t tag)
 {
     struct rdesc *d;
 
     if (ch == NULL || atomic_load_explicit(&ch->state, memory_order_acquire) != WRITER_READY ||
         bytes <= ch->inline_max || bytes > COPY_UNCOUNTED_MOST || (flags & ~R_NOWAIT) != 0 ||
         buf == NULL || (d = write_own_alloc(ch, bytes)) == NULL)
-        return send_slow(ch, name, buf, bytes, tag, flags);
+        return send_slow(ch, buf, bytes, flags, name, tag);
     memcpy(d->mem, buf, bytes);
     d->header = tag;
     if (write_own(ch, d) == 0)
         return 0;
     (void)write_unalloc(ch, d);
-    return send_slow(ch, name, buf, bytes, tag, flags);
+    return send_slow(ch, buf, bytes, flags, name, tag);
 }
 
 /* There is a free slot, and the payload fits into it. */
@@ -147,42 +147,44 @@ static FORCE_INLINE int send_publish(struct rch *ch, const void *buf, size_t byt
  * At the watermark, or without a free slot: reads the credit line first. Memory of the heap is not needed here; rwrite and rmalloc
  * refresh both.
  */
-static NOINLINE int send_with_credits(struct rch *ch, const char *name, const void *buf,
-                                      size_t bytes, uint64_t tag, int flags)
+static NOINLINE int send_with_credits(struct rch *ch, const void *buf, size_t bytes, int flags,
+                                      const char *name, uint64_t tag)
 {
     uint64_t sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
 
     ch->credit_fetches++;
     if (credit_refresh_slots(ch) != 0 || sent == ch->w.slots.limit)
-        return send_slow(ch, name, buf, bytes, tag, flags);
+        return send_slow(ch, buf, bytes, flags, name, tag);
     slot_credit_schedule(&ch->w.slots, sent);
     return send_publish(ch, buf, bytes, tag, sent);
 }
 
-/* A leaf without a stack frame: everything that is not always done is a call at the end. */
-static FORCE_INLINE int send_small(struct rch *ch, const char *name, const void *buf, size_t bytes,
-                                   uint64_t tag, int flags)
+/*
+ * A leaf without a stack frame: everything that is not always done is a call at the end, with the parameters where rsend has got them.
+ */
+static FORCE_INLINE int send_small(struct rch *ch, const void *buf, size_t bytes, int flags,
+                                   const char *name, uint64_t tag)
 {
     uint64_t sent;
 
     if (UNLIKELY(ch == NULL ||
                  atomic_load_explicit(&ch->state, memory_order_acquire) != WRITER_READY ||
                  bytes > ch->inline_max || (flags & ~R_NOWAIT) != 0 || buf == NULL))
-        return send_block(ch, name, buf, bytes, tag, flags);
+        return send_block(ch, buf, bytes, flags, name, tag);
     sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
     if (UNLIKELY(sent >= ch->w.slots.look_at))
-        return send_with_credits(ch, name, buf, bytes, tag, flags);
+        return send_with_credits(ch, buf, bytes, flags, name, tag);
     return send_publish(ch, buf, bytes, tag, sent);
 }
 
 int rpipe_send(rch_t ch, const void *buf, size_t bytes, int flags)
 {
-    return send_small(ch, "rsend", buf, bytes, 0, flags);
+    return send_small(ch, buf, bytes, flags, "rsend", 0);
 }
 
 int rpipe_post(rch_t ch, const void *buf, size_t bytes, uint64_t tag)
 {
-    return send_small(ch, "rpost", buf, bytes, tag, R_NOWAIT);
+    return send_small(ch, buf, bytes, R_NOWAIT, "rpost", tag);
 }
 
 /* ---- rshrink ---- */
