@@ -109,8 +109,9 @@ int rmsg_isend(rmsg_t msg, int to, uint32_t space, uint32_t tag, const void *buf
     if (MSG_UNLIKELY(r == NULL))
         return -ENOMEM;
     msg_request_begin(r, MSG_DONE, true);
-    rc = MSG_LIKELY(flags == 0) ? send_now(msg, to, space, tag, buf, bytes, "rmsg_isend")
-                                : R_PENDING;
+    rc = MSG_LIKELY(flags == 0 && bytes <= MSG_WIRE_SLOT_BYTES)
+             ? send_now(msg, to, space, tag, buf, bytes, "rmsg_isend")
+             : R_PENDING;
     if (MSG_LIKELY(rc == 0))
         msg_request_sent_already(msg, r, space, tag, bytes);
     else if (rc == R_PENDING)
