@@ -4,7 +4,7 @@
  *
  * A receiver has RECEIVES, one after the other, into a buffer whose window has number 1; when no receive uses it, another buffer may get the
  * number. A sender has MESSAGES. Messages of a pipe and the fragments that are written through it (FRAGMENT) arrive in order; the
- * network places a fragment when it is the next one, whether or not the receiver makes calls. Pieces of a fetch are read at any time.
+ * network places a fragment when it is the next one, whether or not the receiver makes calls. Those of a fetch are read at any time.
  * A blocking call may end at its deadline, and a receive may be cancelled, at any time. Tags and places are left out: tag.pml has them.
  *
  * What is verified: the network accesses a buffer of a program only while that is the library's; a receive completes by WRITTEN with

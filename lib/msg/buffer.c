@@ -166,18 +166,25 @@ void msg_buffer_put(struct msg_buffer *b)
         (void)buffer_release(b);
 }
 
+/* A request has completed, and asks for this group, or has. */
+static void buffer_forget(struct msg_direct *d, const struct msg_request *r, uint64_t group)
+{
+    struct msg_transfer *t = &d->transfer[(group - 1) % BUFFER_TRANSFERS];
+
+    if (t->r == r)
+        t->r = NULL;
+}
+
 void msg_buffer_leave(struct msg_request *r)
 {
     struct msg_direct *d = r->lent->link->direct;
 
     if (r->window != 0)
         list_remove(&r->queue);
-    if (r->transfer != 0)
-        d->transfer[(r->transfer - 1) % BUFFER_TRANSFERS].r = NULL;
-    while (d->first != d->end && d->transfer[d->first % BUFFER_TRANSFERS].r == NULL)
-        d->first++;
+    buffer_forget(d, r, r->earlier);
+    buffer_forget(d, r, r->transfer);
     r->window = 0;
-    r->transfer = 0;
+    r->transfer = r->earlier = 0;
     msg_buffer_put(r->lent);
     r->lent = NULL;
 }
@@ -230,8 +237,8 @@ const char *msg_buffer_attach(struct msg_link *l, uint32_t number, const void *m
     if (*remote != NULL)
         buffer_detach(d, *remote);
     *remote = NULL;
-    if (l->out_code != 0 || d->replaced_count == MSG_WIRE_WINDOWS_MOST)
-        return NULL; /* not used */
+    if (l->out_code != 0 || d->replaced_count >= MSG_WIRE_WINDOWS_MOST)
+        return NULL; /* not used: so no more than those that are attached now are replaced */
     if (rwindow_attach(remote, l->out, &handle, R_NOWAIT) != 0)
         *remote =
             NULL; /* it is not open to this process; or not any more: its request has completed meanwhile */

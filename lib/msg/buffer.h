@@ -16,7 +16,7 @@
  * 1. An entry with users is not replaced, and neither its window nor its region is closed while the link is open.
  * 2. So a number names another buffer only when the peer has nothing any more that it may use by that number: a receive is a user until
  *    it is complete, also if it is taken back (UNDONE), and a send until it is complete.
- * 3. A request that has an entry (`lent`) gives it back when it completes; `window` and `transfer` are 0 without one.
+ * 3. A request that has an entry (`lent`) gives it back when it completes; `window`, `transfer` and `earlier` are 0 without one.
  */
 #ifndef MSG_BUFFER_H
 #define MSG_BUFFER_H
@@ -24,7 +24,7 @@
 #include "msg/msg.h"
 
 #define BUFFER_LEAST 8192u         /* payload that travels without a copy, at least */
-#define BUFFER_TRANSFERS 64u       /* of a link, posted as a whole and not done; a power of two */
+#define BUFFER_TRANSFERS 64u       /* groups of fragments of a link in flight; a power of two */
 #define BUFFER_PINNED (128u << 10) /* payload for which it pays to register pages for one request */
 
 /* Memory of the program that is registered with the network of a link. */
@@ -40,9 +40,9 @@ struct msg_buffer {
     rwindow_t window;
 };
 
-/* A transfer whose last fragment is posted. */
+/* Some fragments of a payload, posted one after the other. */
 struct msg_transfer {
-    int done;              /* written by the pipe */
+    int done;              /* written by the pipe: all of them are */
     struct msg_request *r; /* NULL: it has completed */
 };
 
@@ -52,7 +52,7 @@ struct msg_direct {
     uint64_t uses;
     struct msg_buffer buffer[MSG_WIRE_WINDOWS_MOST];
     /* windows of the peer, by number - 1; and those that it has replaced, and that cannot be detached yet */
-    rremote_t remote[MSG_WIRE_WINDOWS_MOST], replaced[MSG_WIRE_WINDOWS_MOST];
+    rremote_t remote[MSG_WIRE_WINDOWS_MOST], replaced[2 * MSG_WIRE_WINDOWS_MOST];
     uint32_t replaced_count;
     struct msg_transfer transfer[BUFFER_TRANSFERS]; /* a ring: they end in the order of posting */
     uint64_t first, end;

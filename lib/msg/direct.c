@@ -13,17 +13,39 @@
 #include <sched.h>
 
 #define DIRECT_FRAGMENT (256u << 10) /* bytes: other messages leave between two of them */
-#define DIRECT_STOP_NS 100000000     /* for what is posted when a call gives up */
+#define DIRECT_GROUP                                                                               \
+    (1u << 20) /* bytes of fragments; two groups of a payload are in flight at most */
+#define DIRECT_STOP_NS 100000000 /* for what is posted when a call gives up */
 
 /* ---- transfers ---- */
 
-/* All fragments are posted; the word of the last one shows its end. */
-static void direct_posted(struct msg_link *l, struct msg_request *r)
+/*
+ * A group is done. They end in the order of posting. The request of the oldest one drives the network for all, unless it is still posting,
+ * and does not ask.
+ */
+static bool direct_is_done(struct msg_link *l, uint64_t group)
 {
     struct msg_direct *d = l->direct;
+    struct msg_transfer *oldest;
+    int rc = 0;
 
-    d->transfer[d->end % BUFFER_TRANSFERS].r = r;
-    r->transfer = ++d->end;
+    for (;; d->first++) {
+        if (group - 1 < d->first)
+            return true;
+        oldest = &d->transfer[d->first % BUFFER_TRANSFERS];
+        if (oldest->done != 1 &&
+            (group - 1 == d->first || oldest->r == NULL || oldest->r->moved < oldest->r->total))
+            rc = rpipe_done(l->out, &oldest->done, R_NOWAIT);
+        if (rc != 0 && rc != R_PENDING)
+            msg_out_broken(l, rc);
+        if (rc != 0 || oldest->done != 1)
+            return false;
+    }
+}
+
+/* All fragments are posted. */
+static void direct_posted(struct msg_link *l, struct msg_request *r)
+{
     if (!r->send) {
         l->msg->counts.fetched++;
         RPIPE_FAILPOINT("net: rmsg payload requested from the sender");
@@ -40,11 +62,12 @@ static int direct_post(struct msg_link *l, struct msg_request *r)
     struct msg_direct *d = l->direct;
     const size_t left = r->total - r->moved,
                  bytes = left < DIRECT_FRAGMENT ? left : DIRECT_FRAGMENT;
-    const bool last = bytes == left;
-    int *done = last ? &d->transfer[d->end % BUFFER_TRANSFERS].done : NULL, rc;
+    const bool last = bytes == left, ends = last || (r->moved + bytes) % DIRECT_GROUP == 0;
+    struct msg_transfer *group = &d->transfer[d->end % BUFFER_TRANSFERS];
     rremote_t remote = d->remote[r->window - 1];
+    int *done = ends ? &group->done : NULL, rc;
 
-    if (last && d->end - d->first == BUFFER_TRANSFERS)
+    if (ends && d->end - d->first == BUFFER_TRANSFERS && !direct_is_done(l, d->first + 1))
         return R_PENDING;
     rc = remote == NULL ? -EINVAL
          : r->send      ? rwindow_write(remote, r->where + r->moved, r->buf + r->moved, bytes,
@@ -55,6 +78,11 @@ static int direct_post(struct msg_link *l, struct msg_request *r)
         return rc;
     RPIPE_FAILPOINT("net: rmsg fragment of a payload posted");
     r->moved += bytes;
+    if (ends) {
+        group->r = r;
+        r->earlier = r->transfer;
+        r->transfer = ++d->end;
+    }
     if (last)
         direct_posted(l, r);
     return 0;
@@ -74,35 +102,20 @@ static void direct_complete(struct msg_request *r)
     msg_out_say(l, MSG_WIRE_FIN, 0, other, NULL);
 }
 
-/* Transfers end in the order of posting, so the oldest one of a link drives the network for all. */
-static bool direct_poll(struct msg_link *l, struct msg_request *r)
-{
-    struct msg_direct *d = l->direct;
-    struct msg_transfer *t = &d->transfer[(r->transfer - 1) % BUFFER_TRANSFERS];
-    int rc;
-
-    if (t->done == 0 && r->transfer - 1 != d->first)
-        return false;
-    rc = t->done == 1 ? 0 : rpipe_done(l->out, &t->done, R_NOWAIT);
-    if (rc == R_PENDING)
-        return false;
-    if (rc == 0)
-        direct_complete(r);
-    else
-        msg_out_broken(l, rc);
-    return true;
-}
-
 bool msg_direct_turn(struct msg_request *r)
 {
     struct msg_link *l = r->link;
-    const bool begins = r->send && r->moved == 0;
+    const bool begins = r->send && r->moved == 0, ends = r->moved == r->total;
+    const uint64_t group = ends ? r->transfer : r->earlier;
     int rc;
 
-    if (l->out_code != 0)
+    if (l->out_code != 0 || (group != 0 && !direct_is_done(l, group)))
         return false;
-    if (r->transfer != 0)
-        return direct_poll(l, r);
+    if (ends) {
+        direct_complete(r);
+        return true;
+    }
+    r->earlier = 0;
     rc = direct_post(l, r);
     if (begins && l->out != NULL)
         (void)rpipe_cork(l->out, 0); /* PLACED, the payload and WRITTEN leave together (out.c) */
@@ -140,7 +153,7 @@ void msg_direct_give_up(struct msg_request *r)
                              "it did not finish to move a payload of a call that has ended");
         return;
     }
-    if (r->transfer != 0) {
+    if (r->moved == r->total) {
         direct_complete(r);
         return;
     }

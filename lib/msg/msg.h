@@ -83,9 +83,9 @@ struct msg_request {
     uint64_t chunks; /* cell: of total */
     uint64_t held;   /* cell: chunk + 1 that was taken, and could not be copied yet; 0: none */
     /* line: the payload moves between the two buffers by the network (buffer.h, direct.h) */
-    struct msg_buffer *lent;     /* buf, as it is registered; NULL: it is not */
-    uint64_t transfer;           /* number of the transfer, when it is posted; 0: not yet */
-    uint32_t window, unused[11]; /* of the peer, written to or fetched from; 0: none */
+    struct msg_buffer *lent;    /* buf, as it is registered; NULL: it is not */
+    uint64_t transfer, earlier; /* numbers of the last two groups of fragments; 0: none */
+    uint32_t window, unused[9]; /* of the peer, written to or fetched from; 0: none */
 };
 static_assert(offsetof(struct msg_request, node) == POOL_LINE &&
                   offsetof(struct msg_request, status) == 2 * POOL_LINE &&

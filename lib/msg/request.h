@@ -20,8 +20,8 @@ static inline void msg_request_begin(struct msg_request *r, enum msg_state state
 }
 
 /*
- * INACTIVE. What a free request has is not set; undo_queue is set where it is used; lent, window and transfer are 0 in a new request, and in
- * one that has completed.
+ * INACTIVE. What a free request has is not set; undo_queue is set where it is used; lent, window, transfer and earlier are 0 in a new request,
+ * and in one that has completed.
  */
 static inline void msg_request_init(struct msg_request *r, bool send, int peer, uint32_t space,
                                     uint32_t tag, void *buf, size_t bytes)
