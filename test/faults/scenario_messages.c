@@ -91,6 +91,8 @@ static int large(struct messages *m, bool send_first, bool crossing, uint64_t ke
     rmsg_request_t r = 0;
     int rc = 0;
 
+    if (crossing) /* the other rank has left its last call, in which it would read the offer */
+        step(m);
     if (!first)
         step(m);
     if (!first && !crossing) /* it has the offer, or the advertisement */
