@@ -19,9 +19,15 @@
 
 /* ---- transfers ---- */
 
+/* The group that a request waits for; 0: none. */
+static inline uint64_t direct_awaits(const struct msg_request *r)
+{
+    return r->moved == r->total ? r->transfer : r->earlier;
+}
+
 /*
- * A group is done. They end in the order of posting. The request of the oldest one drives the network for all, unless it is still posting,
- * and does not ask.
+ * A group is done. They end in the order of posting. The request that waits for the oldest one drives the network for all; if there is none,
+ * each does.
  */
 static bool direct_is_done(struct msg_link *l, uint64_t group)
 {
@@ -33,8 +39,8 @@ static bool direct_is_done(struct msg_link *l, uint64_t group)
         if (group - 1 < d->first)
             return true;
         oldest = &d->transfer[d->first % BUFFER_TRANSFERS];
-        if (oldest->done != 1 &&
-            (group - 1 == d->first || oldest->r == NULL || oldest->r->moved < oldest->r->total))
+        if (oldest->done != 1 && (group - 1 == d->first || oldest->r == NULL ||
+                                  direct_awaits(oldest->r) != d->first + 1))
             rc = rpipe_done(l->out, &oldest->done, R_NOWAIT);
         if (rc != 0 && rc != R_PENDING)
             msg_out_broken(l, rc);
@@ -106,7 +112,7 @@ bool msg_direct_turn(struct msg_request *r)
 {
     struct msg_link *l = r->link;
     const bool begins = r->send && r->moved == 0, ends = r->moved == r->total;
-    const uint64_t group = ends ? r->transfer : r->earlier;
+    const uint64_t group = direct_awaits(r);
     int rc;
 
     if (l->out_code != 0 || (group != 0 && !direct_is_done(l, group)))

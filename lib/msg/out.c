@@ -123,7 +123,10 @@ static bool out_may_name(const struct msg_link *l, const struct msg_request *r, 
            bytes >= (l->direct->by_address || r->persistent ? BUFFER_LEAST : BUFFER_PINNED);
 }
 
-/* False: the peer has no memory for the message now. */
+/*
+ * False: the peer has no memory for the message now; or an RTR or CTS is owed, which may have this number, of the buffer that had it before,
+ * and must be in front.
+ */
 static bool out_announce(struct msg_link *l, const struct msg_buffer *b,
                          const rwindow_handle_t *handle)
 {
@@ -132,8 +135,9 @@ static bool out_announce(struct msg_link *l, const struct msg_buffer *b,
     static_assert(sizeof(*handle) == sizeof(w.handle), "a handle in a message");
     memcpy(w.handle, handle, sizeof(w.handle));
     RPIPE_FAILPOINT("net: rmsg window of a buffer open, before WINDOW");
-    if (msg_out_put(l, msg_wire_header(MSG_WIRE_WINDOW, 0, msg_buffer_number(b)), &w, sizeof(w)) !=
-        0)
+    if (l->owed_count > 0 ||
+        msg_out_put(l, msg_wire_header(MSG_WIRE_WINDOW, 0, msg_buffer_number(b)), &w, sizeof(w)) !=
+            0)
         return false;
     l->msg->counts.windows++;
     return true;

@@ -447,10 +447,34 @@ static char *pages_at(char *at, size_t bytes)
     return p;
 }
 
+/* Blocking calls name windows only if they have no deadline: else the payload is in parts, or fetched from a send that waits. */
+static void blocking_direct(char *buf, size_t bytes, int timeout_ms)
+{
+    const uint64_t before[3] = {count("written"), count("received_written"), count("fetched")},
+                   parts = count("parts"), key = mp_key(0, 1, phase, bytes);
+    const bool forever = timeout_ms == R_FOREVER;
+
+    MSG_OK(rmsg_set_timeout(msg, timeout_ms));
+    if (mp_rank == 0) {
+        pattern_fill(buf, bytes, key);
+        MSG_OK(rmsg_recv(msg, 1, 8, 2, NULL, 0, NULL,
+                         0)); /* it waits, and will not read before it is in its call */
+        MSG_OK(rmsg_send(msg, 1, 8, 1, buf, bytes, 0));
+        CHECK(NULL, (count("parts") > parts) != forever);
+    } else if (mp_rank == 1) {
+        MSG_OK(rmsg_send(msg, 0, 8, 2, NULL, 0, 0));
+        MSG_OK(rmsg_recv(msg, 0, 8, 1, buf, bytes, NULL, 0));
+        CHECK(NULL, pattern_same(buf, bytes, key));
+        CHECK(NULL,
+              (count("received_written") + count("fetched") > before[1] + before[2]) == forever);
+    }
+    MSG_OK(rmsg_set_timeout(msg, 0));
+}
+
 /* The same buffer again, part of it, memory that was given back and has come again, persistent requests, many buffers. */
 static void from_buffer_to_buffer(void)
 {
-    enum { BYTES = 1 << 20, MANY = 40 };
+    enum { BYTES = 1 << 20, MANY = 40, LARGE = 9 * BYTES + 4711 };
     char *buf = pages_at(NULL, BYTES);
     uint64_t registered, windows;
 
@@ -478,6 +502,10 @@ static void from_buffer_to_buffer(void)
     buf = pages_at(NULL, (size_t)MANY * BYTES / 4);
     for (int i = 0; i < MANY; i++)
         send_direct(buf + i * BYTES / 4, BYTES / 4, i % 2 == 1, 0);
+    for (int first = 0; first < 2; first++) /* several groups of fragments */
+        send_direct(buf, LARGE, first == 1, 0);
+    blocking_direct(buf, BYTES, R_FOREVER);
+    blocking_direct(buf, BYTES, 20000);
     meet();
     CHECK(NULL, munmap(buf, (size_t)MANY * BYTES / 4) == 0);
 }
