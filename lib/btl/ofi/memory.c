@@ -168,6 +168,14 @@ static void ofi_memory_remove_copies(struct memory_range *m, const struct ofi_en
     }
 }
 
+void memory_close_domain(struct ofi_endpoint *e)
+{
+    struct link *at, *after;
+
+    list_for_each (at, after, &e->btl->ranges)
+        ofi_memory_remove_copies(container_of(at, struct memory_range, link), e);
+}
+
 int memory_open_domain(struct ofi_endpoint *e, struct error *err)
 {
     struct link *at, *after;
@@ -179,8 +187,7 @@ int memory_open_domain(struct ofi_endpoint *e, struct error *err)
             break;
     }
     if (rc != 0)
-        list_for_each (at, after, &e->btl->ranges)
-            ofi_memory_remove_copies(container_of(at, struct memory_range, link), e);
+        memory_close_domain(e);
     return rc;
 }
 

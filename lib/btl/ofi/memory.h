@@ -26,5 +26,7 @@ void memory_deregister(struct ofi_registration *r);
  * the domains of all streams. btl.lock held. 0, or -errno and an error message, and nothing is registered there.
  */
 int memory_open_domain(struct ofi_endpoint *e, struct error *err);
+/* The stream is not opened after all: removes what is registered there. btl.lock held. */
+void memory_close_domain(struct ofi_endpoint *e);
 
 #endif

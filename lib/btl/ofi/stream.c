@@ -47,8 +47,10 @@ static int ofi_stream_try(struct btl *btl, struct btl_stream *s, bool own_domain
     rc = operation_reserve(e, err);
     if (rc == 0 && own_domain)
         rc = memory_open_domain(e, err);
-    if (rc == 0 && (rc = progress_start(e)) != 0)
+    if (rc == 0 && (rc = progress_start(e)) != 0) {
         error_note(err, "the service thread cannot watch it: %s", strerror(-rc));
+        memory_close_domain(e);
+    }
     if (rc == 0) {
         list_append(&btl->streams, &s->link);
         s->number = ++btl->stream_count;
