@@ -84,12 +84,13 @@ static int open_prepare(struct rch *ch, const struct pipe_config *cfg, struct er
     desc_pool_init(&ch->pool, cfg->max_messages, sizeof(struct rdesc_message), ch->id);
     if (close_prepare(ch) != 0)
         return error_set(err, -ENOMEM, "no memory for another pipe");
-    if (cfg->stream != NULL && (rc = stream_add(cfg->stream, ch, err)) != 0)
-        return rc;
     rc = btl_choose(ch->peer, cfg->backend, &ch->ops, &ch->btl, err);
     if (rc != 0)
         return rc;
     ch->why = strdup(err->text);
+    /* from here on rstream_describe of another thread may read ch->ops */
+    if (cfg->stream != NULL && (rc = stream_add(cfg->stream, ch, err)) != 0)
+        return rc;
     ch->trace = trace_row(); /* once: when sizes are taken over (join.c) calls read it already */
     RPIPE_FAILPOINT("rpipe: backend chosen");
     config_resolve_slots(&ch->cfg, open_is_mapped(ch));
