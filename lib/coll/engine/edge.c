@@ -81,21 +81,17 @@ static int edge_open(struct rteam *t, int member, bool out)
                           .timeout_ms = t->timeout_ms,
                           .backend = t->backend,
                           .stream = t->stream};
-    rch_t *end;
     int rc;
 
     if (edge == NULL)
         return coll_fail(-ENOMEM, "no memory for the pipe to member %d", member);
-    end = out ? &edge->out : &edge->in;
-    if (*end != NULL)
+    if ((out ? edge->out : edge->in) != NULL)
         return 0;
     if (cfg.heap_bytes < EDGE_HEAP_LEAST)
         cfg.heap_bytes = cfg.heap_bytes_at_most = EDGE_HEAP_LEAST;
-    rc = rpipe_open(end, &cfg);
-    if (rc == 0 && t->stream != NULL && t->driver == NULL) {
-        t->driver = *end;
-        t->driver_reads = !out;
-    }
+    rc = rpipe_open(out ? &edge->out : &edge->in, &cfg);
+    if (rc == 0 && !out && t->stream != NULL && t->driver == NULL)
+        t->driver = edge->in;
     return rc;
 }
 
@@ -154,16 +150,23 @@ int edge_open_all(struct rteam *t, const struct program *p)
     return rc;
 }
 
-void edge_drive(const struct rteam *t)
+/*
+ * Where the poll finds nothing it has also posted what this thread has left in corked pipes, for which the others may wait. A pipe that is
+ * ready twice in a row has a message for a later operation, or is at its end or has failed: then its poll does neither.
+ */
+void edge_drive(struct rteam *t)
 {
     int ready;
+    bool is_ready;
 
-    if (t->driver == NULL)
+    if (t->driver == NULL) { /* also of a team that threads share */
         (void)rpipe_progress();
-    else if (t->driver_reads)
-        (void)rpipe_poll(&t->driver, 1, &ready, 0);
-    else
-        (void)rpipe_room(t->driver, 0);
+        return;
+    }
+    is_ready = rpipe_poll(&t->driver, 1, &ready, 0) != R_PENDING;
+    if (is_ready && t->driver_was_ready)
+        (void)rpipe_progress();
+    t->driver_was_ready = is_ready;
 }
 
 /* The writer of a cast waits for its readers, but not those of a team that has failed: one may never open it. */

@@ -17,10 +17,10 @@ int edge_open_all(struct rteam *t, const struct program *p);
 void edge_close_all(struct rteam *t);
 
 /*
- * Progress while a member waits: of the stream of the team alone, by one of its pipes, without a lock of the library; without a stream, or
- * before there is a pipe, of all pipes of the process.
+ * Progress while a member waits: of the stream of the team alone, by one of the pipes that it reads, without a lock of the library; without a
+ * stream, before there is such a pipe, or while that one has something that is not read, of all pipes of the process.
  */
-void edge_drive(const struct rteam *t);
+void edge_drive(struct rteam *t);
 
 int edge_send(struct rteam *t, struct operation *o, const struct step *s, uint32_t i);
 int edge_recv(struct rteam *t, struct operation *o, const struct step *s);

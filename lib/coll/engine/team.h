@@ -71,13 +71,13 @@ struct rteam {
     struct rplan *barrier;
     struct rplan *cache[TEAM_CACHE];
     struct edge **edges; /* pipes to and from each member of other hosts; NULL: none yet */
-    rch_t driver; /* one of these pipes, by which the stream is driven; NULL: none, or no stream */
-    bool driver_reads;
-    struct edge **casts; /* the cast of which each member is the writer; NULL: none yet */
-    uint64_t name;       /* the same at all members, and different in each team of a process */
-    uint64_t splits;     /* calls of rcoll_split */
-    struct agree *agree; /* NULL: before the first agreement */
-    _Atomic int lost;    /* stored after the two below, once */
+    rch_t driver; /* the first of them that is read: drives the stream; NULL: none, or no stream */
+    bool driver_was_ready; /* its last poll found a message, or its end */
+    struct edge **casts;   /* the cast of which each member is the writer; NULL: none yet */
+    uint64_t name;         /* the same at all members, and different in each team of a process */
+    uint64_t splits;       /* calls of rcoll_split */
+    struct agree *agree;   /* NULL: before the first agreement */
+    _Atomic int lost;      /* stored after the two below, once */
     int lost_member;
     char lost_text[ERROR_TEXT_BYTES];
     pthread_mutex_t lock;           /* threads */
