@@ -91,14 +91,18 @@ static bool buffer_contains(const struct msg_buffer *b, const char *buf, size_t 
     return base != 0 && at >= base && bytes <= b->bytes && at - base <= b->bytes - bytes;
 }
 
-/* An entry for these bytes whose window, if it has one and the peer needs one, permits this access. */
-static struct msg_buffer *buffer_find(struct msg_direct *d, const char *buf, size_t bytes,
-                                      int access)
+/*
+ * An entry for these bytes whose window, if it has one and the peer needs one, permits this access. A persistent request, which keeps the
+ * pages of its entry registered, does not share that of another request: of that buffer it may be a part, whose rest need not stay mapped.
+ */
+static struct msg_buffer *buffer_find(struct msg_direct *d, const struct msg_request *r,
+                                      size_t bytes, int access)
 {
     for (uint32_t i = 0; i < MSG_WIRE_WINDOWS_MOST; i++) {
         struct msg_buffer *b = &d->buffer[i];
 
-        if (buffer_contains(b, buf, bytes) &&
+        if (buffer_contains(b, r->buf, bytes) &&
+            (d->by_address || b->persistent || !r->persistent) &&
             (access == 0 || b->access == 0 || b->access == access))
             return b;
     }
@@ -137,7 +141,7 @@ struct msg_buffer *msg_buffer_take(struct msg_link *l, const struct msg_request 
                                    int access, rwindow_handle_t *handle, bool *opened)
 {
     struct msg_direct *d = l->direct;
-    struct msg_buffer *b = buffer_find(d, r->buf, bytes, access);
+    struct msg_buffer *b = buffer_find(d, r, bytes, access);
 
     *opened = false;
     if (b == NULL)
