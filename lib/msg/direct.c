@@ -153,8 +153,8 @@ void msg_direct_give_up(struct msg_request *r)
     const uint32_t other = r->other;
     const bool send = r->send;
 
-    /* its window is open, or the network uses its buffer */
-    if (r->window == 0 || !direct_stop(l)) {
+    /* its window is open, or the network uses its buffer; if nothing is posted, it does not */
+    if (r->window == 0 || (r->moved > 0 && !direct_stop(l))) {
         (void)msg_link_abort(l, MSG_WIRE_LATE,
                              "it did not finish to move a payload of a call that has ended");
         return;
