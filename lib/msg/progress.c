@@ -45,7 +45,7 @@ static bool progress_read_all(struct rmsg *msg)
     return arrived;
 }
 
-/* True: a chunk of a payload was copied. */
+/* True: a chunk of a payload was copied, or the network has got or completed one. */
 static inline bool progress_send_all(struct rmsg *msg)
 {
     struct link *at, *after;

@@ -76,10 +76,10 @@ enum msg_wire_kind {
 struct msg_wire_fields {
     uint32_t id; /* RTS, DATA: send; PLACED, RTR, CTS: receive; REFUSED, UNDO: number */
     uint32_t
-        extra; /* RTR: skip, earlier receives of this space and tag; RTS, PLACED: cell + 1; CTS: window; 0: none */
+        extra; /* RTR: skip, earlier receives of this space and tag; RTS, PLACED: cell + 1; RTS, CTS: window, over a network; 0: none */
     uint64_t bytes; /* RTS, PLACED: of the message; RTR, CTS: of the buffer; CREDIT: units */
     uint64_t
-        where; /* RTS, PLACED: address of the payload; RTR, CTS: of the buffer, or its offset in the window + 1; 0: it is not given */
+        where; /* RTS, PLACED: address of the payload; RTR, CTS: of the buffer; with a window its offset there + 1; 0: it is not given */
     uint64_t seen;   /* RTR: number of the last message that was matched or kept */
     uint32_t number; /* RTR: of this RTR */
     uint32_t
@@ -176,7 +176,7 @@ static_assert(sizeof(struct msg_wire_window) == 72, "layout on the wire");
 #define MSG_WIRE_MAGIC 0x67736d72u /* "rmsg" */
 #define MSG_WIRE_OLDEST 1u
 #define MSG_WIRE_NEWEST 1u
-#define MSG_WIRE_WINDOWS UINT64_C(1) /* feature: buffers of receives are windows, over networks */
+#define MSG_WIRE_WINDOWS UINT64_C(1) /* feature: buffers are windows, over networks */
 #define MSG_WIRE_FEATURES MSG_WIRE_WINDOWS
 #define MSG_WIRE_WINDOWS_MOST 32u /* numbers of windows are from 1 to this one */
 #define MSG_WIRE_SHARE_LEAST 64u  /* units */
