@@ -182,7 +182,7 @@ int rmsg_recv(rmsg_t msg, int from, uint32_t space, uint32_t tag, void *buf, siz
     l = from == RMSG_ANY_SOURCE ? NULL : msg->link[from];
     if (MSG_UNLIKELY((flags & R_NOWAIT) != 0)) {
         if (match_waiting_find(&msg->waiting, key) == NULL && (l == NULL || l->state != LINK_ENDED))
-            return msg_fail(R_PENDING, "rmsg_recv: no message has come");
+            return R_PENDING;
         return receive_by_request(msg, key, buf, room, status, R_PENDING, NULL);
     }
     rc = receive_polls(msg, l, key, room) ? receive_next(l, &m) : R_PENDING;

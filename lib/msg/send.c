@@ -142,10 +142,7 @@ int rmsg_send(rmsg_t msg, int to, uint32_t space, uint32_t tag, const void *buf,
     if ((flags & R_NOWAIT) != 0) {
         (void)msg_progress_all(msg);
         rc = send_possible(msg, to, "rmsg_send");
-        if (rc != 0)
-            return rc;
-        return msg_fail(R_PENDING, "rmsg_send: %zu bytes to rank %d cannot leave without waiting",
-                        bytes, to);
+        return rc != 0 ? rc : R_PENDING;
     }
     r = msg_request_make(msg, "rmsg_send", true, to, space, tag, (void *)(uintptr_t)buf, bytes);
     if (r == NULL)
