@@ -179,6 +179,16 @@ static void buffer_forget(struct msg_direct *d, const struct msg_request *r, uin
         t->r = NULL;
 }
 
+bool msg_buffer_is_moved(const struct msg_request *r)
+{
+    const struct msg_transfer *t;
+
+    if (r->transfer == 0 || r->moved != r->total)
+        return false;
+    t = &r->lent->link->direct->transfer[(r->transfer - 1) % BUFFER_TRANSFERS];
+    return t->r == r && t->done == 1; /* groups end in the order of posting */
+}
+
 void msg_buffer_leave(struct msg_request *r)
 {
     struct msg_direct *d = r->lent->link->direct;

@@ -77,6 +77,8 @@ struct msg_buffer *msg_buffer_take(struct msg_link *l, const struct msg_request 
 void msg_buffer_put(struct msg_buffer *b);
 /* A window that the peer has not been informed of is closed. */
 void msg_buffer_close_window(struct msg_buffer *b);
+/* The link or its pipe has ended, and the whole payload of r had been moved by the network, as far as is known. */
+bool msg_buffer_is_moved(const struct msg_request *r);
 /* A request has completed. */
 void msg_buffer_leave(struct msg_request *r);
 /* A persistent request with this buffer is freed. */

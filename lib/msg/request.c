@@ -67,7 +67,7 @@ void msg_request_end_sends(struct msg_link *l, int code)
             continue;
         list_remove(&r->queue);
         msg_request_stop(r);
-        msg_request_sent(r, msg_request_is_moved(r) ? 0 : code);
+        msg_request_sent(r, msg_request_is_moved(r) || msg_buffer_is_moved(r) ? 0 : code);
     }
 }
 
