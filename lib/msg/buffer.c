@@ -70,15 +70,33 @@ void msg_buffer_stop(struct msg_link *l)
         return;
     if (!fetches) /* else bytes would be placed in a buffer that is the program's again */
         (void)rpipe_set_timeout(l->out, BUFFER_CLOSE_MS);
-    (void)rpipe_close(l->out);
+    msg_buffer_close_pipe(l);
+}
+
+void msg_buffer_close_pipe(struct msg_link *l)
+{
+    if (l->out != NULL && rpipe_close(l->out) == -ETIMEDOUT && l->direct != NULL)
+        l->direct->kept = l->out;
     l->out = NULL;
+}
+
+/* False: transfers are in flight, and will write their words. */
+static bool buffer_close_kept(struct msg_direct *d)
+{
+    if (d->kept == NULL)
+        return true;
+    (void)rpipe_set_timeout(d->kept, R_AT_ONCE);
+    return rpipe_close(d->kept) != -ETIMEDOUT;
 }
 
 void msg_buffer_end(struct msg_link *l)
 {
+    const bool unused = l->direct == NULL || buffer_close_kept(l->direct);
+
     for (uint32_t i = 0; l->direct != NULL && i < MSG_WIRE_WINDOWS_MOST; i++)
         (void)buffer_release(&l->direct->buffer[i]);
-    free(l->direct);
+    if (unused)
+        free(l->direct);
     l->direct = NULL;
 }
 
@@ -181,12 +199,14 @@ static void buffer_forget(struct msg_direct *d, const struct msg_request *r, uin
 
 bool msg_buffer_is_moved(const struct msg_request *r)
 {
+    const struct msg_direct *d;
     const struct msg_transfer *t;
 
     if (r->transfer == 0 || r->moved != r->total)
         return false;
-    t = &r->lent->link->direct->transfer[(r->transfer - 1) % BUFFER_TRANSFERS];
-    return t->r == r && t->done == 1; /* groups end in the order of posting */
+    d = r->lent->link->direct;
+    t = &d->transfer[(r->transfer - 1) % BUFFER_TRANSFERS];
+    return r->transfer - 1 < d->first || (t->r == r && t->done == 1); /* in the order of posting */
 }
 
 void msg_buffer_leave(struct msg_request *r)

@@ -56,6 +56,7 @@ struct msg_direct {
     uint32_t replaced_count;
     struct msg_transfer transfer[BUFFER_TRANSFERS]; /* a ring: they end in the order of posting */
     uint64_t first, end;
+    rch_t kept; /* the pipe, if the link does not use it any more and transfers keep it open; or NULL */
 };
 
 /* The link is open: frees l->direct if its network cannot do this, or its peer. */
@@ -64,7 +65,9 @@ void msg_buffer_begin(struct msg_link *l);
 void msg_buffer_close_windows(struct msg_link *l);
 /* The link ends: closes its pipe, if the network may still access a buffer of this process. */
 void msg_buffer_stop(struct msg_link *l);
-/* Ends all registrations; the pipes of the link have been closed. */
+/* Closes the pipe that the link writes. One whose transfers do not end in time stays open (rclose): msg_buffer_end tries it again. */
+void msg_buffer_close_pipe(struct msg_link *l);
+/* Ends all registrations; the pipes of the link have been closed. What transfers still use is kept until rexit. */
 void msg_buffer_end(struct msg_link *l);
 
 /*

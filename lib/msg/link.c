@@ -102,9 +102,7 @@ static int link_abort(struct msg_link *l, enum msg_wire_reason reason, int code,
     if (l->state == LINK_OPEN && l->out_code == 0)
         (void)msg_out_put(l, msg_wire_header(MSG_WIRE_END, 0, reason), NULL, 0);
     code = msg_link_end(l, code, why);
-    if (l->out != NULL)
-        (void)rpipe_close(l->out);
-    l->out = NULL;
+    msg_buffer_close_pipe(l);
     l->remote = NULL;
     return code;
 }
@@ -155,8 +153,7 @@ void msg_link_close(struct msg_link *l)
 {
     if (l->in != NULL)
         (void)rpipe_close(l->in);
-    if (l->out != NULL)
-        (void)rpipe_close(l->out);
+    msg_buffer_close_pipe(l);
     msg_window_close(l);
     msg_buffer_end(l);
     free(l->owed);
