@@ -207,7 +207,6 @@ void msg_advertise_end(struct msg_link *l, int code)
             msg_unpost(msg, r);
             r->status = (rmsg_status_t){.from = l->peer, .space = r->space, .tag = r->tag};
         }
-        msg_request_received(msg, r,
-                             msg_request_is_moved(r) || msg_buffer_is_moved(r) ? 0 : code);
+        msg_request_received(msg, r, msg_request_is_moved(r) || msg_buffer_is_moved(r) ? 0 : code);
     }
 }

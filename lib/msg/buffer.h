@@ -56,7 +56,7 @@ struct msg_direct {
     uint32_t replaced_count;
     struct msg_transfer transfer[BUFFER_TRANSFERS]; /* a ring: they end in the order of posting */
     uint64_t first, end;
-    rch_t kept; /* the pipe, if the link does not use it any more and transfers keep it open; or NULL */
+    rch_t kept; /* the pipe, if transfers keep it open though the link has ended; or NULL */
 };
 
 /* The link is open: frees l->direct if its network cannot do this, or its peer. */

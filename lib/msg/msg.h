@@ -69,11 +69,11 @@ struct msg_request {
     rmsg_status_t status; /* DONE */
     size_t total, moved;  /* payload that moves as parts */
     struct msg_cell
-        *cell;      /* the payload moves in chunks that both ends copy (cell.h); NULL: as parts */
+        *cell; /* the payload moves in chunks that both ends copy (cell.h); NULL: as parts */
+    struct msg_buffer
+        *lent;      /* buf, as the network has it registered (buffer.h); NULL: it has not */
     uint32_t rtr;   /* advertised: number of the RTR */
-    uint32_t undo;  /* undoing: number in the UNDO */
-    uint32_t other; /* OFFERED, MOVING: receive of the peer; PROMISED: send of the peer */
-    uint32_t cell_number;
+    uint32_t other; /* MOVING: receive of the peer; PROMISED, or it was requested: its send */
     /* line */
     struct link queue;      /* waiting, moving, wishing, sharing */
     struct link undo_queue; /* undoing */
@@ -82,15 +82,18 @@ struct msg_request {
         where; /* cell: address at the peer, or offset in `window`; send: 0 until it is known */
     uint64_t chunks; /* cell: of total */
     uint64_t held;   /* cell: chunk + 1 that was taken, and could not be copied yet; 0: none */
-    /* line: the payload moves between the two buffers by the network (buffer.h, direct.h) */
-    struct msg_buffer *lent;    /* buf, as it is registered; NULL: it is not */
-    uint64_t transfer, earlier; /* numbers of the last two groups of fragments; 0: none */
-    uint32_t window, unused[9]; /* of the peer, written to or fetched from; 0: none */
+    /* line */
+    uint64_t transfer,
+        earlier;     /* numbers of the last two groups of fragments (direct.h); 0: none */
+    uint32_t window; /* of the peer, written to or fetched from by the network; 0: none */
+    uint32_t undo;   /* undoing: number in the UNDO */
+    uint32_t cell_number;
+    uint32_t unused[9];
 };
 static_assert(offsetof(struct msg_request, node) == POOL_LINE &&
                   offsetof(struct msg_request, status) == 2 * POOL_LINE &&
                   offsetof(struct msg_request, queue) == 3 * POOL_LINE &&
-                  offsetof(struct msg_request, lent) == 4 * POOL_LINE &&
+                  offsetof(struct msg_request, transfer) == 4 * POOL_LINE &&
                   sizeof(struct msg_request) == 5 * POOL_LINE,
               "lines of a request");
 
