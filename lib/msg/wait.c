@@ -134,7 +134,7 @@ static inline bool wait_look(struct rmsg *msg)
     if (MSG_LIKELY(msg->readers > 0 && list_empty(&msg->busy) && list_empty(&msg->sharing)))
         return msg_progress_all(msg);
     (void)msg_progress_all(msg);
-    (void)rpipe_progress(); /* corked messages leave; else the looks at the pipes do that */
+    (void)rpipe_progress(); /* corked messages leave; else by the polls of the pipes */
     return true;
 }
 
