@@ -155,7 +155,7 @@ static double memory(void)
 
 static struct result measure(const struct category *c, int threads, double seconds)
 {
-    struct worker w[MOST], first = {.context = MOST};
+    struct worker w[MOST] = {{.context = 0}}, first = {.context = MOST};
     struct result result = {.rate = 0};
     pthread_barrier_t phase;
     rch_t out, in;

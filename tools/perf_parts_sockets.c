@@ -188,7 +188,7 @@ static void sockets_calls(const struct parts *p, int fd, size_t bytes, double pa
 static double sockets_trips(const struct parts *p, int fd, size_t there, size_t back)
 {
     const int trips = 10 * p->rounds < PARTS_SAMPLES ? 10 * p->rounds : PARTS_SAMPLES;
-    double sample[PARTS_SAMPLES];
+    double sample[PARTS_SAMPLES] = {0};
 
     for (int i = -10; i < trips; i++) /* the first ones are not counted */
         sample[i < 0 ? 0 : i] = sockets_trip(p, fd, there, back);
@@ -199,7 +199,7 @@ void parts_sockets_measure(const struct parts *p, int fd, size_t bytes, struct p
 {
     const double way = sockets_trips(p, fd, bytes, bytes);
     const long messages = bytes < SOCKETS_CALL ? 1000 : 20;
-    double sample[PARTS_SAMPLES];
+    double sample[PARTS_SAMPLES] = {0};
 
     sockets_calls(p, fd, bytes, SOCKETS_PAUSE + 6 * way, bare);
     bare->network = way - bare->post - bare->completion;

@@ -52,7 +52,7 @@ static int probe_wait(int source, int tag, MPI_Comm comm, rmsg_message_t *messag
 static int probe_message(const char *call, int source, int tag, MPI_Comm comm, int *flag,
                          MPI_Status *status)
 {
-    int rc = probe_check(call, source, tag, comm), ignored;
+    int rc = probe_check(call, source, tag, comm), ignored = 0;
     bool wait = flag == NULL;
     rmsg_status_t s;
 
@@ -100,7 +100,7 @@ static int probe_keep(const char *call, rmsg_message_t found, MPI_Comm comm, MPI
 static int probe_matched(const char *call, int source, int tag, MPI_Comm comm, int *flag,
                          MPI_Message *message, MPI_Status *status)
 {
-    int rc = probe_check(call, source, tag, comm), ignored;
+    int rc = probe_check(call, source, tag, comm), ignored = 0;
     bool wait = flag == NULL;
     rmsg_message_t found = 0;
     rmsg_status_t s;

@@ -29,10 +29,11 @@ static rmemory_ops_t memory;
 
 static struct pair pair_open(rpipe_op_t op)
 {
-    static uint64_t context;
+    static uint64_t contexts;
+    const uint64_t context = contexts++;
     rpipe_config_t cfg = {.role = RPIPE_WRITER,
                           .op = op,
-                          .context = context++,
+                          .context = context,
                           .heap_bytes = HEAP,
                           .slots = SLOTS,
                           .memory = &memory};
