@@ -374,9 +374,17 @@ int config_adopt(struct pipe_config *cfg, const struct pipe_config *other, int p
     if (c.sync_queue == 0)
         c.sync_queue = other->sync_queue;
     rc = config_check_adopted(&c, peer, err);
-    if (rc == 0)
-        *cfg = c;
-    return rc;
+    if (rc != 0)
+        return rc;
+    /* these alone: the thread of the end reads what it has given meanwhile */
+    cfg->heuristic = c.heuristic;
+    cfg->mode = c.mode;
+    cfg->unit_bytes = c.unit_bytes;
+    cfg->heap_bytes = c.heap_bytes;
+    cfg->max_heap_bytes = c.max_heap_bytes;
+    cfg->slots = c.slots;
+    cfg->sync_queue = c.sync_queue;
+    return 0;
 }
 
 /* ---- cells ---- */
