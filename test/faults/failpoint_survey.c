@@ -8,7 +8,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
-#define SCENARIOS_MOST 32
+#define SCENARIOS_MOST 64
 #define LOOKS 24 /* for steps that do not occur every time, as where messages cross by chance */
 #define WORKERS 2
 
