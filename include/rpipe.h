@@ -101,38 +101,6 @@ typedef enum {
  * "Agreed": the end with the heap decides, 0 is its default. The other end leaves it at 0 and takes over the value, up
  * to its own ..._at_most, or gives the same value; a different one is -EPROTO. All other members are this end's own.
  */
-/*
- * Memory of a device that the heap of a pipe is in (rmemory(3)): calls of the program's, made inside calls on the pipe and by a thread
- * of the library's, which call nothing of this library. 0, or a negative errno value. The table stays in place until rexit.
- */
-#define RMEMORY_VERSION 1
-typedef struct rmemory_ops {
-    uint32_t version; /* RMEMORY_VERSION */
-    const char *name; /* for messages: "cuda" */
-    void *argument;   /* of every call */
-    /*
-     * Allocates; *fd: a descriptor by which another process imports the memory, which becomes the library's. -1: none, which only
-     * networks permit.
-     */
-    int (*alloc)(void *argument, size_t bytes, void **base, int *fd);
-    void (*free)(void *argument, void *base, size_t bytes);
-    /* fd comes from another process, has to be checked, and stays the library's. */
-    int (*import)(void *argument, int fd, size_t bytes, void **base);
-    void (*unimport)(void *argument, void *base, size_t bytes);
-    /*
-     * For rsend and rrecv; NULL: these calls are -ENOTSUP. Over a network that does not reach the memory: copy_out for rwrite, after
-     * left, and copy_in for rread, in the place of arrived.
-     */
-    int (*copy_in)(void *argument, void *to, const void *from, size_t bytes);
-    int (*copy_out)(void *argument, void *to, const void *from, size_t bytes);
-    /* rwrite: what the device has stored there is visible outside of it afterwards. NULL: it is already. */
-    int (*left)(void *argument, void *at, size_t bytes);
-    /* rread: what has come from outside is visible to the device afterwards. NULL: it is already. */
-    int (*arrived)(void *argument, void *at, size_t bytes);
-    /* A dma-buf of the memory, by which a network reaches it; becomes the library's. NULL: the descriptor of alloc is one, or there is none. */
-    int (*dmabuf)(void *argument, void *base, size_t bytes, int *fd);
-} rmemory_ops_t;
-
 typedef struct rpipe_config {
     rpipe_role_t role; /* RPIPE_WRITER or RPIPE_READER; must be given */
     int peer;          /* rank or peer number of the other end; may be this process */

@@ -97,6 +97,8 @@ void survey_all(bool over_network)
     int round, which;
     unsigned i;
 
+    EXPECT(scenario_count <= SCENARIOS_MOST, "there are %d scenarios, and room for %d",
+           scenario_count, SCENARIOS_MOST);
     network = over_network;
     table = step_prepare();
     for (round = 0; round < LOOKS && (round == 0 || are_holes()); round++)

@@ -3,34 +3,33 @@
 #include "scenario_ends.h"
 
 #define MESSAGES 60
-#define LONGEST 3000
 
 static bool is_end(int rc) { return rc == -EPIPE || rc == -ECONNRESET; }
 
-static size_t bytes_of(uint64_t i) { return i % 3 == 0 ? 8 : i * 97 % LONGEST; }
+static size_t bytes_of(uint64_t i) { return i % 3 == 0 ? 8 : i * 97 % SCENE_LONGEST; }
 
-static int send_one(struct player *p, rch_t ch, uint64_t i)
+int scene_send(struct player *p, rch_t ch, uint64_t i, size_t bytes)
 {
-    char buffer[LONGEST];
+    char buffer[SCENE_LONGEST];
     int rc;
 
-    pattern_fill(buffer, bytes_of(i), i);
+    pattern_fill(buffer, bytes, i);
     do
-        rc = rsend(ch, buffer, bytes_of(i), 0);
+        rc = rsend(ch, buffer, bytes, 0);
     while (scene_once_more(p, rc));
     return rc;
 }
 
-static int receive_one(struct player *p, rch_t ch, uint64_t i)
+int scene_receive(struct player *p, rch_t ch, uint64_t i, size_t expected)
 {
-    char buffer[LONGEST];
+    char buffer[SCENE_LONGEST];
     size_t bytes = 0;
     int rc;
 
     do
         rc = rrecv(ch, buffer, sizeof(buffer), &bytes, 0);
     while (scene_once_more(p, rc));
-    CHECK(ch, rc != 0 || (bytes == bytes_of(i) && pattern_same(buffer, bytes, i)));
+    CHECK(ch, rc != 0 || (bytes == expected && pattern_same(buffer, bytes, i)));
     return rc;
 }
 
@@ -44,9 +43,9 @@ int scene_copy(struct player *p)
     if (rc == 0)
         rc = scene_wait_joined(p, reader);
     for (uint64_t i = 0; i < MESSAGES && rc == 0; i++) {
-        rc = send_one(p, writer, i);
+        rc = scene_send(p, writer, i, bytes_of(i));
         if (rc == 0)
-            rc = receive_one(p, reader, i);
+            rc = scene_receive(p, reader, i, bytes_of(i));
     }
     CHECK(NULL, rc == 0 || is_end(rc));
     scene_close_all(p);

@@ -34,18 +34,6 @@ static int device_write(struct player *p, rch_t ch, uint64_t i)
     return rc;
 }
 
-static int device_send(struct player *p, rch_t ch, uint64_t i)
-{
-    char buffer[LONGEST];
-    int rc;
-
-    pattern_fill(buffer, bytes_of(i), i);
-    do
-        rc = rsend(ch, buffer, bytes_of(i), 0);
-    while (scene_once_more(p, rc));
-    return rc;
-}
-
 static int device_read(struct player *p, rch_t ch, uint64_t i)
 {
     size_t bytes;
@@ -63,19 +51,6 @@ static int device_read(struct player *p, rch_t ch, uint64_t i)
     return 0;
 }
 
-static int device_receive(struct player *p, rch_t ch, uint64_t i)
-{
-    char buffer[LONGEST];
-    size_t bytes = 0;
-    int rc;
-
-    do
-        rc = rrecv(ch, buffer, sizeof(buffer), &bytes, 0);
-    while (scene_once_more(p, rc));
-    CHECK(ch, rc != 0 || (bytes == bytes_of(i) && pattern_same(buffer, bytes, i)));
-    return rc;
-}
-
 int scene_device(struct player *p)
 {
     rpipe_config_t cfg = scene_config(p, p->peer, 0, p->rank == 0);
@@ -88,9 +63,9 @@ int scene_device(struct player *p)
     rc = scene_wait_joined(p, ch);
     for (uint64_t i = 0; i < MESSAGES && rc == 0; i++) {
         if (p->rank == 0)
-            rc = i % 3 == 0 ? device_send(p, ch, i) : device_write(p, ch, i);
+            rc = i % 3 == 0 ? scene_send(p, ch, i, bytes_of(i)) : device_write(p, ch, i);
         else
-            rc = i % 3 == 1 ? device_receive(p, ch, i) : device_read(p, ch, i);
+            rc = i % 3 == 1 ? scene_receive(p, ch, i, bytes_of(i)) : device_read(p, ch, i);
     }
     CHECK(ch, rc == 0 || rc == -EPIPE || rc == -ECONNRESET);
     return rc;

@@ -8,6 +8,9 @@
 /* ---- what parts are made of ---- */
 bool scene_once_more(struct player *p,
                      int rc); /* a deadline has passed, and the call is to be made again */
+#define SCENE_LONGEST 3000    /* of scene_send and scene_receive */
+int scene_send(struct player *p, rch_t ch, uint64_t i, size_t bytes);
+int scene_receive(struct player *p, rch_t ch, uint64_t i, size_t expected);
 rpipe_config_t scene_config(const struct player *p, int peer, uint32_t ctx, bool writer);
 rch_t scene_open(struct player *p, const rpipe_config_t *cfg);
 int scene_wait_joined(struct player *p, rch_t ch);

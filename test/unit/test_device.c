@@ -189,6 +189,19 @@ static void test_streams_in_every_mode(void **state)
             stream((rpipe_op_t)op, (rpipe_sync_t)mode);
 }
 
+/* Messages, one at a time. */
+static void pass_some(const struct pair *p)
+{
+    for (uint64_t i = 0; i < 40; i++) {
+        raddr_t d;
+
+        put(p->w, i);
+        d = get(p->r, i);
+        if (d != ADDR_NULL)
+            CHECK_OK(p->r, rfree(p->r, d));
+    }
+}
+
 /* The end without the heap takes over the sizes of the other one, and makes its memory then. */
 static void test_sizes_of_the_other_end(void **state)
 {
@@ -205,14 +218,7 @@ static void test_sizes_of_the_other_end(void **state)
         CHECK_OK(NULL, rpipe(&p.w, &w));
         CHECK_OK(NULL, rpipe(&p.r, &r));
         ctx++;
-        for (uint64_t i = 0; i < 40; i++) {
-            raddr_t d;
-
-            put(p.w, i);
-            d = get(p.r, i);
-            if (d != ADDR_NULL)
-                CHECK_OK(p.r, rfree(p.r, d));
-        }
+        pass_some(&p);
         device_pair_close(&p);
     }
 }
@@ -405,14 +411,7 @@ static void test_one_end_is_staged(void **state)
         device.descriptor = FAKE_MEMFD;
         CHECK_OK(NULL, rpipe(&p.w, &w));
         ctx++;
-        for (uint64_t key = 0; key < 40; key++) {
-            raddr_t d;
-
-            put(p.w, key);
-            d = get(p.r, key);
-            if (d != ADDR_NULL)
-                CHECK_OK(p.r, rfree(p.r, d));
-        }
+        pass_some(&p);
         assert_describes(p.w, "registered by its descriptor", "");
         assert_describes(p.r, ends[i / 2].way, ends[i / 2].why);
         device_pair_close(&p);
