@@ -95,7 +95,7 @@ static int device_stage(struct rch *ch, uint32_t access, struct btl_memory *memo
                         memory, err);
     if (rc != 0)
         return rc;
-    ch->device.shadow = memory->base;
+    ch->device.staging = memory->base;
     ch->device.why = strdup(why->text); /* NULL: no memory for the text */
     return 0;
 }
@@ -172,9 +172,9 @@ void device_release(struct rch *ch)
 /* ---- messages ---- */
 
 /* The bytes of a message in memory of the host. */
-static char *device_shadow(const struct rch *ch, const struct rdesc *d)
+static char *device_staging(const struct rch *ch, const struct rdesc *d)
 {
-    return ch->device.shadow + d->offset;
+    return ch->device.staging + d->offset;
 }
 
 int device_left(struct rch *ch, const struct rdesc *d, size_t bytes)
@@ -189,7 +189,7 @@ int device_left(struct rch *ch, const struct rdesc *d, size_t bytes)
         rc = device_code(m->left(m->argument, d->mem, bytes));
     if (rc == 0 && device_is_staged(ch)) {
         call = "copy_out";
-        rc = device_code(m->copy_out(m->argument, device_shadow(ch, d), d->mem, bytes));
+        rc = device_code(m->copy_out(m->argument, device_staging(ch, d), d->mem, bytes));
         ch->counts.staged++;
     }
     RPIPE_FAILPOINT("device: message has left");
@@ -208,7 +208,7 @@ int device_arrived(struct rch *ch, struct rdesc *d)
         return 0;
     if (device_is_staged(ch)) {
         call = "copy_in";
-        rc = device_code(m->copy_in(m->argument, d->mem, device_shadow(ch, d), d->size));
+        rc = device_code(m->copy_in(m->argument, d->mem, device_staging(ch, d), d->size));
         ch->counts.staged++;
     } else if (m->arrived != NULL) {
         rc = device_code(m->arrived(m->argument, d->mem, d->size));
@@ -233,7 +233,7 @@ int device_fill(struct rch *ch, const struct rdesc *d, const void *from, size_t 
     const rmemory_ops_t *m = ch->cfg.memory;
 
     if (device_is_staged(ch)) {
-        memcpy(device_shadow(ch, d), from, bytes);
+        memcpy(device_staging(ch, d), from, bytes);
         return 0;
     }
     return device_copied(ch, "copy_in", bytes, m->copy_in(m->argument, d->mem, from, bytes));
@@ -244,7 +244,7 @@ int device_extract(struct rch *ch, const struct rdesc *d, void *to)
     const rmemory_ops_t *m = ch->cfg.memory;
 
     if (device_is_staged(ch)) {
-        memcpy(to, device_shadow(ch, d), d->size);
+        memcpy(to, device_staging(ch, d), d->size);
         return 0;
     }
     return device_copied(ch, "copy_out", d->size, m->copy_out(m->argument, to, d->mem, d->size));

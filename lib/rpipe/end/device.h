@@ -9,14 +9,14 @@
  * Three ways of a payload, each chosen when an end makes its memory:
  *   shared      the backend maps memory of the peer: one memory, which the peer imports by its descriptor
  *   registered  a network whose device reaches this memory: each end has memory of its own, as with a heap in memory of the host
- *   staged      any other network: the same, and the network moves a copy of it in memory of the host, the shadow. rwrite copies the
+ *   staged      any other network: the same, and the network moves a copy of it in memory of the host, the staging memory. rwrite copies the
  *               message out of the device, rread into it
  *
  * Order of a message: the device's stores to the payload; `left`; staged: copy_out; slot and flag (release); flag (acquire);
  * `arrived`, or staged: copy_in; the device's loads.
  *
- * Invariant: a byte of the shadow belongs to the end that has the byte of the heap at the same offset. So the rules by which a network
- * uses the heap of the host again hold for the shadow.
+ * Invariant: a byte of the staging memory belongs to the end that has the byte of the heap at the same offset. So the rules by which a network
+ * uses the heap of the host again hold for the staging memory.
  */
 #ifndef RPIPE_END_DEVICE_H
 #define RPIPE_END_DEVICE_H
@@ -26,7 +26,7 @@
 
 static inline bool device_has_heap(const struct rch *ch) { return ch->cfg.memory != NULL; }
 
-static inline bool device_is_staged(const struct rch *ch) { return ch->device.shadow != NULL; }
+static inline bool device_is_staged(const struct rch *ch) { return ch->device.staging != NULL; }
 
 /*
  * The end with the heap, and over a network the other one too: allocates area_heap_bytes() of the device. `memory` is what the backend

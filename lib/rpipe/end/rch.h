@@ -121,7 +121,7 @@ struct reader {
 struct device_heap {
     void *base; /* allocated or imported by this end; NULL: none */
     char *
-        shadow; /* staged: memory of the host with the same bytes, which the network moves; else NULL */
+        staging; /* staged: memory of the host with the same bytes, which the network moves; else NULL */
     char *why; /* staged: the reason; NULL: no memory for the text */
     bool imported;
 };
