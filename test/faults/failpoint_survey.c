@@ -97,7 +97,7 @@ void survey_all(bool over_network)
     int round, which;
     unsigned i;
 
-    EXPECT(scenario_count <= SCENARIOS_MOST, "there are %d scenarios, and room for %d",
+    EXPECT(scenario_count <= SCENARIOS_MOST, "there are %d scenarios, and the table has %d rows",
            scenario_count, SCENARIOS_MOST);
     network = over_network;
     table = step_prepare();
