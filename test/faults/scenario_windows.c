@@ -59,14 +59,16 @@ static int take(struct player *p, rch_t ch, void *message, size_t bytes)
 static int own_open(struct player *p, struct windows *w, int kind)
 {
     rwindow_handle_t handle;
+    int rc;
 
     CHECK(w->in, rregion_open(&w->region[kind], kind == 0 ? NULL : w->in,
                               kind == 0 ? NULL : program, WINDOW) == 0);
     p->region[p->regions++] = w->region[kind];
     w->memory[kind] = rregion_mem(w->region[kind]);
-    CHECK(w->in, rwindow_open(&w->window[kind], w->in, w->region[kind],
-                              RWINDOW_READ | RWINDOW_WRITE, &handle) == 0);
-    return put(p, w->out, &handle, sizeof(handle));
+    rc = rwindow_open(&w->window[kind], w->in, w->region[kind], RWINDOW_READ | RWINDOW_WRITE,
+                      &handle);
+    CHECK(w->in, rc == 0 || rc == -ECONNRESET); /* the peer has died: nothing can be passed to it */
+    return rc == 0 ? put(p, w->out, &handle, sizeof(handle)) : rc;
 }
 
 static int own_round(struct player *p, struct windows *w)
