@@ -35,12 +35,14 @@ bench_startup_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 bench_startup_LDADD = $(public) $(PMIX_LIBS) -lm
 bench_vmem_pair_LDADD = $(public) $(MIMALLOC_LIBS)
 # what bench/exchange runs, besides bench/mpi_exchange
-noinst_PROGRAMS += bench/exchange_pipes
+noinst_PROGRAMS += bench/exchange_bare bench/exchange_pipes
+bench_exchange_bare_SOURCES = bench/by_hand.c bench/by_hand.h bench/exchange_bare.c bench/exchange_ring.c bench/exchange_ring.h
+bench_exchange_bare_LDADD =
 bench_exchange_pipes_SOURCES = bench/exchange_pipes.c bench/exchange_ring.c bench/exchange_ring.h
 bench_exchange_pipes_LDADD = $(public)
 # what bench/compare_coll runs, besides bench/mpi_coll and bench/mpich_coll
 noinst_PROGRAMS += bench/coll_bare bench/coll_ours bench/coll_views
-bench_coll_bare_SOURCES = bench/coll_bare.c bench/coll_loop.c bench/coll_loop.h
+bench_coll_bare_SOURCES = bench/by_hand.c bench/by_hand.h bench/coll_bare.c bench/coll_loop.c bench/coll_loop.h
 bench_coll_bare_LDADD =
 bench_coll_ours_SOURCES = bench/coll_loop.c bench/coll_loop.h bench/coll_ours.c
 bench_coll_ours_LDADD = $(public)
