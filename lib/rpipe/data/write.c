@@ -266,13 +266,24 @@ static NOINLINE int write_fetch_due(struct rch *ch, size_t size)
     return rc;
 }
 
+/* The heap has no free block: one fetch, without the frame of a call, is enough where the reader keeps up. NULL: not at once. */
+static NOINLINE struct rdesc *write_fetch_block(struct rch *ch, size_t size)
+{
+    if (mapped_fetch_credits(ch, NEED_MEMORY) != 0)
+        return NULL;
+    return write_give_block(ch, size);
+}
+
 /* NULL: not at once. */
 static FORCE_INLINE struct rdesc *write_alloc_block(struct rch *ch, size_t size)
 {
+    struct rdesc *d;
+
     /* channel mode: always, as in write_alloc_attempt */
     if (UNLIKELY(reclaim_is_due(&ch->w.blocks)) && write_fetch_due(ch, size) != 0)
         return NULL;
-    return write_give_block(ch, size);
+    d = write_give_block(ch, size);
+    return LIKELY(d != NULL) ? d : write_fetch_block(ch, size);
 }
 
 /* Everything that is not done at once. */
