@@ -15,7 +15,8 @@
  * the one before has been used.
  *
  * At most two halos of a pipe are in use at a time: the one that the neighbour still reads, and the
- * next.
+ * next. The heap has room for many small ones: what the neighbour has freed is taken up when memory
+ * runs out, which costs the transfer of a cache line, and then it is a lap of halos at once.
  *
  * At the end rank 0 gathers the plate, through pipes too, repeats the whole run by itself and
  * compares every bit.
@@ -34,6 +35,7 @@
 enum { HALO, GATHER }; /* ctx of a pipe: rank 1 has one of each to rank 0 */
 /* Halos in the memory of a pipe: two are in use; the third decouples allocation from freeing. */
 #define HALOS 3
+#define HALO_HEAP 131072 /* bytes of small halos; they stay in the second-level cache */
 #define LARGEST_FRAME 480 /* pixels: a larger plate is thinned out */
 
 static struct heat_options options = HEAT_OPTIONS_DEFAULT;
@@ -111,6 +113,13 @@ static uint64_t heap_for(int cells, uint64_t count)
     return count * (((uint64_t)cells * sizeof(double) + 63) / 64 * 64);
 }
 
+static uint64_t halo_heap(int cells)
+{
+    uint64_t halos = HALO_HEAP / heap_for(cells, 1);
+
+    return heap_for(cells, halos > HALOS ? halos : HALOS);
+}
+
 static size_t halo_bytes(const struct part *p, int side)
 {
     return (size_t)heat_halo_cells(&p->block, side) * sizeof(double);
@@ -129,6 +138,7 @@ static void halo_receive(struct part *p)
         p->halo.from[i] = must_read(s->in, &s->reading, &bytes);
         MUST_HOLD(bytes == halo_bytes(p, i));
     }
+    heat_request(&p->block, &p->halo);
 }
 
 /* Memory of the neighbours, for what they will need next. */
@@ -227,6 +237,7 @@ static void windows_receive(struct part *p, int number)
         MUST_HOLD(bytes == sizeof(got) && got == number);
         p->halo.from[i] = half_of(p, s->ghosts, i, number);
     }
+    heat_request(&p->block, &p->halo);
 }
 
 /*
@@ -404,8 +415,8 @@ static void part_create(struct part *p)
         p->halo.from[i] = p->rim;
         if (s->peer < 0)
             continue;
-        s->out = open_pipe(s->peer, true, HALO, heap_for(heat_halo_cells(b, i), HALOS));
-        s->in = open_pipe(s->peer, false, HALO, heap_for(heat_halo_cells(b, i), HALOS));
+        s->out = open_pipe(s->peer, true, HALO, halo_heap(heat_halo_cells(b, i)));
+        s->in = open_pipe(s->peer, false, HALO, halo_heap(heat_halo_cells(b, i)));
     }
     gather_open(p);
 }

@@ -12,6 +12,8 @@
 #define MARGIN 12         /* of the drawing, pixels */
 #define BAR 14            /* width of the colour bar, pixels */
 #define ISOTHERMS 10
+#define REQUESTED 8192 /* bytes of a halo; a longer one is fetched ahead by the processor itself */
+#define CACHE_LINE 64
 
 /* ---- the kernel ---- */
 
@@ -60,6 +62,18 @@ static int first_row(const struct heat_block *b) { return b->peer[HEAT_UP] >= 0;
 static int behind_row(const struct heat_block *b) { return b->rows - (b->peer[HEAT_DOWN] >= 0); }
 static int first_col(const struct heat_block *b) { return b->peer[HEAT_LEFT] >= 0; }
 static int behind_col(const struct heat_block *b) { return b->cols - (b->peer[HEAT_RIGHT] >= 0); }
+
+void heat_request(const struct heat_block *b, const struct heat_halo *halo)
+{
+    for (int i = 0; i < HEAT_SIDES; i++) {
+        const char *from = (const char *)halo->from[i];
+        size_t bytes = (size_t)heat_halo_cells(b, i) * sizeof(double);
+
+        if (b->peer[i] >= 0)
+            for (size_t at = 0; at < bytes && at < REQUESTED; at += CACHE_LINE)
+                __builtin_prefetch(from + at);
+    }
+}
 
 void heat_edges(const struct heat_block *b, const double *now, double *next,
                 const struct heat_halo *halo)

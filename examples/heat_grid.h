@@ -69,6 +69,12 @@ struct heat_halo {
 };
 
 /*
+ * Requests the lines of the halos all at once. heat_edges waits for them one by one otherwise, and where
+ * another processor has written them each one takes as long as a small message. For halos that are read
+ * where they arrived; one that has been copied is in the cache already.
+ */
+void heat_request(const struct heat_block *b, const struct heat_halo *halo);
+/*
  * One step, from now to next, rows one behind the other. heat_edges computes the values that other
  * processes need, and writes them to halo->send too; the other one computes the rest.
  */

@@ -76,6 +76,8 @@ static void receive(struct part *p, int k)
             notify_await(&p->boxes, box_of(i, k), (uint64_t)k + 1);
         p->halo.from[i] = by_put ? notify_data(&p->boxes, box_of(i, k)) : p->receive[k % 2][i];
     }
+    if (by_put) /* the others are copied to where they are read */
+        heat_request(&p->block, &p->halo);
 }
 
 /* Rows are sent from the grid itself, which is not written before the step after the next. */
