@@ -33,7 +33,8 @@ static void bare_run(enum coll_loop_kind kind, const void *from, void *into, siz
         return;
     }
     job.number++;
-    if (job.number % (BY_HAND_DEPTH / 2) == 0) { /* all have read what was in the lines that come next */
+    if (job.number % (BY_HAND_DEPTH / 2) ==
+        0) { /* all have read what was in the lines that come next */
         (void)by_hand_fold(&job, 0, false);
         job.number++;
     }

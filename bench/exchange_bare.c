@@ -34,8 +34,7 @@ static _Atomic unsigned long *bare_box(int rank, enum side side)
 /* The right neighbour receives on its left. */
 static void bare_send(const struct ring *ring, enum side side)
 {
-    _Atomic unsigned long *box =
-        bare_box(ring_neighbour(ring, side), side == RIGHT ? LEFT : RIGHT);
+    _Atomic unsigned long *box = bare_box(ring_neighbour(ring, side), side == RIGHT ? LEFT : RIGHT);
 
     memcpy((char *)box + sizeof(*box), ring->out[side], ring->bytes);
     /* release: pairs with the acquire in bare_receive */

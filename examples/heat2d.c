@@ -15,7 +15,7 @@
  * the one before has been used.
  *
  * At most two halos of a pipe are in use at a time: the one that the neighbour still reads, and the
- * next. The heap has room for many small ones: what the neighbour has freed is taken up when memory
+ * next. The heap holds many small ones: what the neighbour has freed is taken up when memory
  * runs out, which costs the transfer of a cache line, and then it is a lap of halos at once.
  *
  * At the end rank 0 gathers the plate, through pipes too, repeats the whole run by itself and
@@ -35,7 +35,7 @@
 enum { HALO, GATHER }; /* ctx of a pipe: rank 1 has one of each to rank 0 */
 /* Halos in the memory of a pipe: two are in use; the third decouples allocation from freeing. */
 #define HALOS 3
-#define HALO_HEAP 131072 /* bytes of small halos; they stay in the second-level cache */
+#define HALO_HEAP 131072  /* bytes of small halos; they stay in the second-level cache */
 #define LARGEST_FRAME 480 /* pixels: a larger plate is thinned out */
 
 static struct heat_options options = HEAT_OPTIONS_DEFAULT;
