@@ -95,6 +95,19 @@ static void plan_weigh(struct rplan *plan)
         plan->weight = WEIGHT_COUNTED;
 }
 
+/* Whether engine_run_alone may execute it: nothing but its row is to be waited for, and no function of the program is called. */
+static bool plan_is_row(const struct rplan *plan)
+{
+    const struct program *p = &plan->program;
+    bool quick = plan->parts.numbers == 1 && plan->parts.used == 1 && p->in_order &&
+                 plan->team->shape.hosts == 1 && plan->weight < WEIGHT_COUNTED &&
+                 (plan->params.flags & RCOLL_VIEWS) == 0;
+
+    for (uint32_t i = 0; i < p->count; i++)
+        quick = quick && p->steps[i].quick;
+    return quick;
+}
+
 int plan_create(struct rplan **result, struct rteam *t, const rcoll_params_t *p,
                 const struct coll_choice *choice, struct error *err)
 {
@@ -114,6 +127,7 @@ int plan_create(struct rplan **result, struct rteam *t, const rcoll_params_t *p,
     }
     plan->synchronizes = plan_synchronizes(p);
     plan_weigh(plan);
+    plan->is_row = plan_is_row(plan);
     plan->from = p->from;
     plan->into = p->into;
     *result = plan;

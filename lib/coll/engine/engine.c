@@ -9,14 +9,17 @@
 #include "coll/engine/fail.h"
 #include "coll/engine/operation.h"
 #include "coll/engine/parts.h"
+#include "coll/engine/wait.h"
 #include "util/failpoint.h"
 #include "util/segment.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 
 #define HEAP_LEAST 65536              /* bytes by which the allocated part of the heap grows */
 #define HEAP_STEP (UINT64_C(1) << 20) /* bytes that it grows beyond what is needed, at most */
+#define ALONE_YIELDS 16               /* before an operation is one of the queue */
 
 /* ---- numbers ---- */
 
@@ -31,28 +34,50 @@ static uint64_t engine_oldest(const struct rteam *t)
     return first->number;
 }
 
-static inline void engine_publish_done(struct rteam *t)
+static inline void engine_store_done(struct rteam *t, uint64_t done)
 {
-    uint64_t done = engine_oldest(t);
-
-    if (done == t->done)
-        return;
     t->done = done;
     RPIPE_FAILPOINT("rcoll: before done");
     /* release: pairs with the acquire of team_refresh_floor; what was read of others' boards has been read */
     atomic_store_explicit(&t->head->done, done, memory_order_release);
 }
 
-void engine_start(struct rteam *t, struct rplan *plan)
+static inline void engine_publish_done(struct rteam *t)
+{
+    uint64_t done = engine_oldest(t);
+
+    if (done != t->done)
+        engine_store_done(t, done);
+}
+
+/* An operation that all members start is over: they are over with those depth - 1 before (doc/boards.md "The floor"). */
+static inline void engine_raise_floor(struct rteam *t, uint64_t number)
+{
+    if (number + 2 > t->floor + t->depth)
+        t->floor = number + 2 - t->depth;
+}
+
+/* The next numbers of the team are those of this start. */
+static inline void engine_number(struct rteam *t, struct rplan *plan)
 {
     plan->number = t->number;
     plan->part = 0;
     plan->result = 0;
-    plan->state = PLAN_QUEUED;
     plan->history = t->history = (t->history + plan->check) * UINT32_C(0x9e3779b1);
     t->number += plan->parts.numbers;
+}
+
+static void engine_append(struct rteam *t, struct rplan *plan, enum plan_state state)
+{
+    plan->state = state;
     t->weight += plan->weight;
     list_append(&t->queue, &plan->in_queue);
+}
+
+void engine_start(struct rteam *t, struct rplan *plan)
+{
+    engine_number(t, plan);
+    engine_append(t, plan, PLAN_QUEUED);
 }
 
 /* ---- one part ---- */
@@ -88,6 +113,23 @@ static __attribute__((cold, noinline)) int engine_extend_heap(struct rteam *t, u
     return 0;
 }
 
+/* The part begins: no step of it is done. */
+static inline void engine_begin(struct rteam *t, struct rplan *plan, const struct program *p)
+{
+    struct operation *o = &plan->op;
+
+    o->program = p;
+    o->number = plan->number;
+    o->check = plan->history;
+    /* relaxed: number and check are one word */
+    atomic_store_explicit(&t->head->started[plan->number % HEAD_STARTED],
+                          plan->number << 32 | o->check, memory_order_relaxed);
+    o->next = 0;
+    if (UNLIKELY(o->ahead))
+        memset(o->is_done, 0, (o->steps_allocated / 64 + 1) * sizeof(*o->is_done));
+    o->ahead = false;
+}
+
 /* STEP_DONE: the next part of the plan runs. STEP_WAITS: not now. Or a failure. */
 static int engine_activate(struct rteam *t, struct rplan *plan)
 {
@@ -116,16 +158,7 @@ static int engine_activate(struct rteam *t, struct rplan *plan)
         if (rc != 0)
             return rc;
     }
-    o->program = p;
-    o->number = plan->number;
-    o->check = plan->history;
-    /* relaxed: number and check are one word */
-    atomic_store_explicit(&t->head->started[plan->number % HEAD_STARTED],
-                          plan->number << 32 | o->check, memory_order_relaxed);
-    o->next = 0;
-    if (o->ahead)
-        memset(o->is_done, 0, (o->steps_allocated / 64 + 1) * sizeof(*o->is_done));
-    o->ahead = false;
+    engine_begin(t, plan, p);
     plan->state = PLAN_RUNS;
     return STEP_DONE;
 }
@@ -213,9 +246,8 @@ static void engine_end_part(struct rteam *t, struct rplan *plan)
         }
     }
     engine_publish_done(t);
-    /* all have started it, so they are over with those depth - 1 before (doc/boards.md "The floor") */
-    if (synchronizes && number + 2 > t->floor + t->depth)
-        t->floor = number + 2 - t->depth;
+    if (synchronizes)
+        engine_raise_floor(t, number);
 }
 
 void engine_release(struct rteam *t, struct rplan *plan)
@@ -279,4 +311,39 @@ bool engine_advance(struct rteam *t)
             break; /* operations are activated in the order of their numbers: the ring relies on it */
     }
     return did;
+}
+
+/* ---- one operation by itself ---- */
+
+/* As in team_wait, but for a short time: false when that is over. */
+static inline bool engine_pause(const struct rteam *t, uint32_t polls)
+{
+    if (t->crowded) {
+        sched_yield();
+        return polls < ALONE_YIELDS;
+    }
+    if (polls > WAIT_POLLS_EAGER)
+        cpu_pause();
+    return polls < WAIT_POLLS && t->contended == 0;
+}
+
+bool engine_run_alone(struct rteam *t, struct rplan *plan)
+{
+    uint32_t polls = 0;
+    int rc;
+
+    engine_number(t, plan);
+    plan_set_bases(plan);
+    engine_begin(t, plan, &plan->program);
+    do
+        rc = row_run(t, plan);
+    while (rc == STEP_WAITS && engine_pause(t, ++polls));
+    if (UNLIKELY(rc != STEP_DONE)) { /* a failure is found again */
+        engine_append(t, plan, PLAN_RUNS);
+        return false;
+    }
+    engine_store_done(t, t->number);
+    if (plan->synchronizes)
+        engine_raise_floor(t, plan->number);
+    return true;
 }

@@ -7,6 +7,17 @@
 
 /* Appends a plan that is idle to the queue: its operations have their numbers now. */
 void engine_start(struct rteam *t, struct rplan *plan);
+/* Whether nothing else is in flight, no other thread uses the team, and the plan is one row (row.h). */
+static inline bool engine_is_alone(const struct rteam *t, const struct rplan *plan)
+{
+    return plan->is_row && t->done == t->number && !t->threads;
+}
+
+/*
+ * Such a plan, idle, is executed without the queue, for as long as a mate usually lets wait. True: it is over, with success. False: it has
+ * been started, and is in the queue.
+ */
+bool engine_run_alone(struct rteam *t, struct rplan *plan);
 /*
  * One pass over all operations in flight. Returns whether any step was done. An operation that fails fails the team: then all
  * plans of the queue are over.

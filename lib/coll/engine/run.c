@@ -351,7 +351,8 @@ static int run_find(struct rplan **plan, struct rteam *t, struct team_call *call
     static_assert(TEAM_CACHE == 64, "run_cache_index has 6 bits");
     *plan = *cached;
     if (LIKELY(*plan != NULL && (*plan)->state == PLAN_IDLE && !(*plan)->in_call &&
-               params_equal(t, &(*plan)->params, p) && params_have_buffers(t, p)))
+               (LIKELY(params_same(&(*plan)->params, p)) || params_equal(t, &(*plan)->params, p)) &&
+               params_have_buffers(t, p)))
         return 0;
     return run_make_cached(plan, t, call, p, cached);
 }
@@ -390,6 +391,8 @@ static inline int run_run(rteam_t team, struct team_call *call, const rcoll_para
     if (LIKELY(rc == 0)) {
         plan->from = params->from;
         plan->into = params->into;
+        if (LIKELY(engine_is_alone(team, plan)))
+            return engine_run_alone(team, plan) ? 0 : run_wait(plan, call);
         plan->in_call = team->threads;
         engine_start(team, plan);
     }
@@ -424,6 +427,8 @@ static inline int run_barrier(rteam_t team, struct team_call *call)
             return rc;
         }
     }
+    if (LIKELY(engine_is_alone(team, plan)))
+        return engine_run_alone(team, plan) ? 0 : run_wait(plan, call);
     plan->in_call = team->threads;
     engine_start(team, plan);
     team_unlock(team);

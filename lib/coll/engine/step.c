@@ -93,7 +93,9 @@ int step_send_cell(struct rteam *t, const struct operation *o, const struct step
 
     if (UNLIKELY(!step_may_write(t, o, s)))
         return STEP_WAITS;
-    if (s->bytes > 0)
+    if (LIKELY(s->bytes == 8))
+        memcpy(cell->data, o->base[s->from] + s->from_at, 8);
+    else if (s->bytes > 0)
         memcpy(cell->data, o->base[s->from] + s->from_at, s->bytes);
     step_publish(t, o, s, cell);
     return STEP_DONE;

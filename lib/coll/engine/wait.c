@@ -17,9 +17,6 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#define WAIT_POLLS 512 /* before the first yield, where each member has a processor */
-#define WAIT_POLLS_EAGER                                                                           \
-    64 /* of these, without a pause, which takes as long as a line to another processor */
 #define WAIT_POLLS_PIPES 32     /* where polls are of pipes, which may be system calls */
 #define WAIT_LONG_YIELD_NS 3000 /* another process has run */
 #define WAIT_CONTENDED 16       /* yields */
