@@ -44,6 +44,15 @@ static inline void team_refresh_floor(struct rteam *t)
         t->floor = floor;
 }
 
+/*
+ * A message has been received: the cell of the next operation is fetched for writing, while this one ends and that one begins. A mate
+ * that has ended this one polls it already, so that the store would wait for the line.
+ */
+static inline void team_expect_send(const struct rteam *t, uint64_t number)
+{
+    cpu_prefetch_write(&t->cells[(number + 1) & (t->depth - 1)]);
+}
+
 /* ---- what is there ---- */
 
 /* The part of the check of a message that its length has. */

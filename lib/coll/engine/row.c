@@ -77,6 +77,7 @@ static inline int row_recv(struct rteam *t, struct operation *o, const struct st
     /* acquire: pairs with the release of step_publish */
     if (atomic_load_explicit(&cell->number, memory_order_acquire) != o->number)
         return STEP_WAITS;
+    team_expect_send(t, o->number);
     if (UNLIKELY(cell->check != (o->check ^ s->salt)))
         return team_fail_other(t, o, s->peer);
     o->base[s->into] = (const char *)cell->data;

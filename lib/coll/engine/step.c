@@ -172,6 +172,7 @@ static __attribute__((noinline)) int step_recv(struct rteam *t, struct operation
     /* acquire: pairs with the release of step_publish */
     if (atomic_load_explicit(&cell->number, memory_order_acquire) != o->number)
         return STEP_WAITS;
+    team_expect_send(t, o->number);
     if (UNLIKELY(cell->check != (o->check ^ s->salt)))
         return team_fail_other(t, o, s->peer);
     if (s->bytes <= CELL_BYTES) {
