@@ -95,9 +95,33 @@ int alg_allreduce_rabenseifner(const struct coll_build *b)
 
 /* ---- every member reads what all have sent ---- */
 
-/* Folds range [at, at + v->bytes) of the contributions of a group, in slot 0, into v, whose home is within INTO. */
+/* Slots: the contribution, or of shares what is before the own one; what is behind it; the folded share. */
+enum { SHARES_BEFORE, SHARES_BEHIND, SHARES_RESULT, SHARES_SLOTS };
+
+/* The share of an index of a group. */
+static struct coll_range alg_share(const struct coll_build *b, const struct group *group, int index)
+{
+    size_t element = b->request->element, count = b->request->count;
+
+    return (struct coll_range){.at = split_at(count, group->size, index) * element,
+                               .bytes = split_length(count, group->size, index) * element};
+}
+
+/* Receives the contribution of index i of a group, from `at` on: all of it was sent to all, or, of shares, what is on this side of its own one. */
+static struct graph_ref alg_recv_contribution(const struct coll_build *b, const struct group *group,
+                                              int i, size_t at, bool shares)
+{
+    struct coll_range own = alg_share(b, group, i);
+    uint32_t slot = shares && group->me > i ? SHARES_BEHIND : SHARES_BEFORE;
+    size_t first = slot == SHARES_BEHIND ? own.at + own.bytes : 0;
+    size_t end = shares && slot == SHARES_BEFORE ? own.at : b->bytes;
+
+    return graph_at(graph_recv(b->g, group_rank(group, i), slot, end - first), at - first);
+}
+
+/* Folds range [at, at + v->bytes) of the contributions of a group into v, whose home is within INTO. */
 static int alg_allreduce_fold_range(const struct coll_build *b, const struct group *group,
-                                    size_t at, struct coll_value *v)
+                                    size_t at, bool shares, struct coll_value *v)
 {
     struct graph_ref *operand = malloc((size_t)group->size * sizeof(*operand)), own;
     bool any = b->request->order == COLL_ANY_ORDER;
@@ -118,7 +142,7 @@ static int alg_allreduce_fold_range(const struct coll_build *b, const struct gro
     }
     for (int i = 0; i < group->size; i++) {
         if (i != group->me)
-            operand[n++] = graph_at(graph_recv(b->g, group_rank(group, i), 0, b->bytes), at);
+            operand[n++] = alg_recv_contribution(b, group, i, at, shares);
         else if (!any)
             operand[n++] = own;
     }
@@ -132,43 +156,61 @@ int alg_allreduce_flat(const struct coll_build *b)
     struct group all = group_all(b->shape, b->me, 0);
     struct coll_value v = alg_allreduce_value(b);
 
-    v.last = part_send_all(b, &all, 0, b->from, b->bytes);
-    return alg_allreduce_fold_range(b, &all, 0, &v);
+    v.last = part_send_all(b, &all, SHARES_BEFORE, b->from, b->bytes);
+    return alg_allreduce_fold_range(b, &all, 0, false, &v);
 }
 
-/* The share of an index of a group. */
-static struct coll_range alg_share(const struct coll_build *b, const struct group *group, int index)
+/* Sends bytes [at, end) of the contribution to indices first to last - 1 of a group, after a node. Returns the SEND, or the node. */
+static int alg_send_contribution(const struct coll_build *b, const struct group *group,
+                                 uint32_t slot, size_t at, size_t end, int first, int last,
+                                 int after)
 {
-    size_t element = b->request->element, count = b->request->count;
+    int *to = malloc((size_t)group->size * sizeof(*to)), send;
 
-    return (struct coll_range){.at = split_at(count, group->size, index) * element,
-                               .bytes = split_length(count, group->size, index) * element};
+    if (to == NULL)
+        return graph_fail(b->g, -ENOMEM);
+    for (int i = first; i < last; i++)
+        to[i - first] = group_rank(group, i);
+    send = first == last ? after
+                         : graph_send(b->g, to, last - first, slot, graph_plus(b->from, at),
+                                      end - at);
+    if (send != after)
+        graph_after(b->g, send, after);
+    free(to);
+    return send;
 }
 
-/* All contributions to all of a group, of which index i folds share i, into v. Returns the SEND. */
+/*
+ * All contributions to all of a group, of which index i folds share i, into v; the own share stays here, so those before this member get
+ * what is before it, and those behind what is behind it. Returns the last SEND.
+ */
 static int alg_shares_fold(const struct coll_build *b, const struct group *group,
                            struct coll_value *v, int *contributed)
 {
     struct coll_range own = alg_share(b, group, group->me);
+    int sent;
 
     *v = value_of(graph_plus(b->from, own.at), graph_at(GRAPH_INTO, own.at), own.bytes);
-    *contributed = part_send_all(b, group, 0, b->from, b->bytes);
-    v->last = *contributed;
-    return alg_allreduce_fold_range(b, group, own.at, v);
+    sent = alg_send_contribution(b, group, SHARES_BEFORE, 0, own.at, 0, group->me, GRAPH_NONE);
+    sent = alg_send_contribution(b, group, SHARES_BEHIND, own.at + own.bytes, b->bytes,
+                                 group->me + 1, group->size, sent);
+    *contributed = sent;
+    v->last = sent;
+    return alg_allreduce_fold_range(b, group, own.at, true, v);
 }
 
 /* All shares to all. In place, what was contributed is in INTO, so it is sent first. */
 static void alg_shares_spread(const struct coll_build *b, const struct group *group,
                               const struct coll_value *v, int contributed)
 {
-    graph_after(b->g, part_send_all(b, group, 1, v->home, v->bytes), v->last);
+    graph_after(b->g, part_send_all(b, group, SHARES_RESULT, v->home, v->bytes), v->last);
     for (int i = 0; i < group->size; i++) {
         struct coll_range share = alg_share(b, group, i);
         int view;
 
         if (i == group->me)
             continue;
-        view = graph_recv(b->g, group_rank(group, i), 1, share.bytes);
+        view = graph_recv(b->g, group_rank(group, i), SHARES_RESULT, share.bytes);
         if (share.bytes > 0)
             graph_after(
                 b->g,
@@ -205,7 +247,7 @@ static int alg_shares_between_hosts(const struct coll_build *b, struct coll_valu
     h.pairs = group_pairs(&column);
     for (int i = 0; i <= h.pairs.even.size; i++)
         edges[i] = split_at(v->bytes / element, h.pairs.even.size, i) * element;
-    alg_halving_all(b, &column, 2, v, &h);
+    alg_halving_all(b, &column, SHARES_SLOTS, v, &h);
     value_store(b, v, v->home);
     rc = 0;
 out:

@@ -90,11 +90,11 @@ void value_go_home(const struct coll_build *b, struct coll_value *v);
 /* Copies to `into`, unless the value is there. */
 void value_store(const struct coll_build *b, struct coll_value *v, struct graph_ref into);
 /*
- * Folds n operands in the order of the request: from one after the other, or by the fixed tree of n.
- * The result is at home. Operands are views, or memory that nothing of v overlaps.
+ * Folds n operands in the order of the request: from one after the other, or by the fixed tree of n, in pieces of what is long.
+ * The result is at home. Operands are views, or memory that nothing of v overlaps; the array is not as it was.
  */
-void value_fold_all(const struct coll_build *b, struct coll_value *v,
-                    const struct graph_ref *operand, int n);
+void value_fold_all(const struct coll_build *b, struct coll_value *v, struct graph_ref *operand,
+                    int n);
 
 /*
  * To index 0 of a tree: each member folds its children in ascending order and sends the result to

@@ -178,7 +178,7 @@ static uint64_t cost_host_shares(const struct cost *c)
 {
     uint64_t p = (uint64_t)c->p, share = c->bytes / p, time = 0, part = share;
 
-    cost_add(&time, 1, cost_level(c, 1, p - 1, c->bytes, true));
+    cost_add(&time, 1, cost_level(c, 1, p - 1, c->bytes - share, true));
     cost_add(&time, 1, cost_level(c, 1, p - 1, share, true));
     cost_add(&time, p, cost_fold(c, share));
     cost_add(&time, p, cost_copy(c, share));
@@ -211,7 +211,7 @@ uint64_t cost_of_allreduce(const struct cost *c)
         return cost_all_work(c, c->bytes, cost_fold(c, c->bytes));
     case COLL_SHARES: /* all wait for all, twice */
         time = model_times(2, cost_turn(c));
-        cost_add(&time, 1, cost_all_work(c, c->bytes, cost_fold(c, c->bytes / n)));
+        cost_add(&time, 1, cost_all_work(c, c->bytes - c->bytes / n, cost_fold(c, c->bytes / n)));
         cost_add(&time, 1, cost_all_work(c, c->bytes / n, cost_copy(c, c->bytes / n)));
         return time;
     case COLL_RABENSEIFNER:

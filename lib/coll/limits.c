@@ -44,9 +44,10 @@ static uint64_t limits_slots(const struct shape *shape, const struct coll_reques
     case COLL_SCATTER_RING:
         return n + levels + 2;
     case COLL_FLAT:
-    case COLL_SHARES:
     case COLL_FETCH:
         return 2;
+    case COLL_SHARES:
+        return 3;
     case COLL_RABENSEIFNER:
         return 2 * levels + 5;
     case COLL_RING:
@@ -63,7 +64,7 @@ static uint64_t limits_slots(const struct shape *shape, const struct coll_reques
                           (uint64_t)shape->largest
                     : 0);
     case COLL_HOST_SHARES:
-        return 2 * levels + 8;
+        return 2 * levels + 9;
     }
     return GRAPH_SLOTS_MAX;
 }
@@ -78,6 +79,7 @@ static uint64_t limits_times(const struct shape *shape, const struct coll_reques
     case COLL_FETCH: /* what is lent is not copied */
         return 0;
     case COLL_FLAT:
+    case COLL_SHARES: /* all shares but the own one, and that when it is folded */
     case COLL_CHAIN:
         return 1;
     case COLL_EXCHANGE:

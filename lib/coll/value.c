@@ -83,6 +83,8 @@ void value_store(const struct coll_build *b, struct coll_value *v, struct graph_
 /* ---- many operands ---- */
 
 #define VALUE_LEVELS 32
+#define VALUE_PIECE 16384 /* bytes that are folded before the next ones: they stay in the cache of their processor */
+#define VALUE_PIECES 32   /* at most */
 
 struct value_tree {
     const struct coll_build *b;
@@ -123,8 +125,8 @@ static struct coll_value value_subtree( // NOLINT(misc-no-recursion): one call p
     return left;
 }
 
-void value_fold_all(const struct coll_build *b, struct coll_value *v,
-                    const struct graph_ref *operand, int n)
+static void value_fold_piece(const struct coll_build *b, struct coll_value *v,
+                             const struct graph_ref *operand, int n)
 {
     struct value_tree tree = {.b = b, .operand = operand, .last = v->last};
     struct group all = {.size = n, .me = -1, .replaced = -1};
@@ -140,4 +142,35 @@ void value_fold_all(const struct coll_build *b, struct coll_value *v,
             value_fold(b, v, operand[i], false);
     }
     value_store(b, v, v->home);
+}
+
+/* Whole elements: about VALUE_PIECE bytes, or more where there would be too many pieces. */
+static size_t value_piece(const struct coll_build *b, size_t bytes)
+{
+    size_t least = bytes / VALUE_PIECES + 1, element = b->request->element;
+    size_t piece = least > VALUE_PIECE ? least : VALUE_PIECE;
+
+    return (piece + element - 1) / element * element;
+}
+
+void value_fold_all(const struct coll_build *b, struct coll_value *v, struct graph_ref *operand,
+                    int n)
+{
+    const size_t most = value_piece(b, v->bytes);
+    struct coll_value piece = *v;
+
+    if (n < 2 || v->bytes <= most) {
+        value_fold_piece(b, v, operand, n);
+        return;
+    }
+    value_find_home(b, v);
+    for (size_t at = 0; at < v->bytes; at += most) {
+        piece.bytes = v->bytes - at < most ? v->bytes - at : most;
+        piece.home = graph_plus(v->home, at);
+        value_fold_piece(b, &piece, operand, n);
+        for (int i = 0; i < n; i++)
+            operand[i] = graph_plus(operand[i], most);
+    }
+    v->at = v->home;
+    v->last = piece.last;
 }
