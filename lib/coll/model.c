@@ -12,8 +12,8 @@
 /* A core of today with a network of 100 Gbit/s; measured values replace them. */
 struct coll_model coll_model_default(void)
 {
-    return (struct coll_model){.line = 70000,
-                               .more = 20000,
+    return (struct coll_model){.line = 140000,
+                               .more = 13000,
                                .yield = 1200000,
                                .copy = 33,
                                .fold = 50,

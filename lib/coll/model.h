@@ -43,7 +43,7 @@ struct coll_model {
 
 struct coll_model coll_model_default(void);
 /*
- * Changes what a text names: "L=70 m=20 sigma=1200 Bc=30 Bf=20 f=600 Bx=20 step=8 o=250 Ln=1300 g=100 G=0.08 S=65536 Lm=0 loss=0":
+ * Changes what a text names: "L=140 m=13 sigma=1200 Bc=30 Bf=20 f=600 Bx=20 step=8 o=250 Ln=1300 g=100 G=0.08 S=65536 Lm=0 loss=0":
  * times in ns, Bc, Bf and Bx in bytes per ns, loss in percent, up to three decimals. 0; -EINVAL, and nothing is changed.
  */
 int coll_model_parse(struct coll_model *model, const char *text, struct error *err);

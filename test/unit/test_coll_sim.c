@@ -337,7 +337,7 @@ static void a_loop_is_limited_by_the_operations_in_flight(void **state)
 static void messages_that_wait_for_their_receiver_are_missed(void **state)
 {
     struct sim_options options = sim_defaults();
-    uint64_t each = 8000 + 35000 + 8000;
+    uint64_t each = options.model.step + options.model.line / 2 + options.model.step;
     struct sim_result r;
     struct shape shape;
 

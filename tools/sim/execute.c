@@ -210,9 +210,17 @@ static bool execute_is_local(const struct sim *s, uint32_t receive)
     return execute_host_of(s, receive) == execute_host_of(s, s->operation[receive].from);
 }
 
+/* A RECV, or short work on what one has got: the processor reads the line of the next RECV meanwhile. */
+static bool execute_overlaps(const struct graph_node *node)
+{
+    return node->kind == GRAPH_RECV ||
+           ((node->kind == GRAPH_COPY || node->kind == GRAPH_FOLD) && node->from >= 0 &&
+            node->bytes <= EXECUTE_LINE_BYTES);
+}
+
 /*
  * A line that was there before is missed when it is read: half of the time of a line that is awaited, in which its writer misses it too.
- * Misses of RECVs that follow each other overlap.
+ * Misses of RECVs that follow each other overlap, with short work on what they have got between them.
  */
 static uint64_t execute_line(const struct sim *s, const struct sim_core *core, uint32_t number,
                              uint64_t t)
@@ -223,7 +231,7 @@ static uint64_t execute_line(const struct sim *s, const struct sim_core *core, u
 
     if (operation->arrived == t || miss < s->model->more ||
         (last != SIM_NONE && s->operation[last].member == operation->member &&
-         s->operation[last].end == t && sim_node(s, last)->kind == GRAPH_RECV))
+         s->operation[last].end == t && execute_overlaps(sim_node(s, last))))
         return s->model->more;
     return miss;
 }

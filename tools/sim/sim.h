@@ -9,7 +9,8 @@
  *
  *     SEND   step, o for each receiver on another host, and, if there is a receiver on this one and the
  *            bytes do not fit into a line, the copy
- *     RECV   step, and on a host m, or L / 2 where the message was there before, unless it follows a RECV; o between hosts
+ *     RECV   step, and on a host m, or L / 2 where the message was there before, unless it follows a RECV, or short work on what one
+ *            has got; o between hosts
  *     FOLD   step, and the bytes
  *     COPY   step, and the bytes; of a message that is lent, f, and the bytes at the rate Bx
  *     CALL   nothing
