@@ -11,6 +11,7 @@
 #include "msg/request.h"
 #include "util/clock.h"
 #include "util/hash.h"
+#include "util/settings.h"
 #include "util/sized.h"
 
 #include <errno.h>
@@ -132,6 +133,7 @@ static struct rmsg *context_make(const rmsg_config_t *c)
     if (msg == NULL)
         return NULL;
     msg->process = getpid();
+    msg->debug = setting_number(SET_DEBUG) != 0;
     msg->context = c->context;
     msg->rank = rpipe_network_rank();
     msg->ranks = rpipe_network_ranks();
@@ -190,10 +192,14 @@ int(rmsg_open)(rmsg_t *msg, const rmsg_config_t *cfg, size_t size)
 
 int rmsg_close(rmsg_t msg)
 {
+    int rc = 0;
+
     if (msg == NULL)
         return msg_fail(-EINVAL, "rmsg_close: msg is NULL");
     if (msg->process != getpid())
         return msg_check_job("rmsg_close");
+    if (!msg_enter(msg, "rmsg_close", &rc))
+        return rc;
     if (rpipe_initialized() == 1) { /* else the memory of cells is not there any more */
         msg_move_end(msg);
         for (int i = 0; i < msg->ranks; i++)
@@ -205,7 +211,7 @@ int rmsg_close(rmsg_t msg)
     return 0;
 }
 
-int rmsg_set_timeout(rmsg_t msg, int timeout_ms)
+static int context_set_timeout(struct rmsg *msg, int timeout_ms)
 {
     int rc = msg_check_call(msg, "rmsg_set_timeout", 0, 0);
 
@@ -218,7 +224,16 @@ int rmsg_set_timeout(rmsg_t msg, int timeout_ms)
     return rc;
 }
 
-int rmsg_count(rmsg_t msg, const char *name, uint64_t *value)
+int rmsg_set_timeout(rmsg_t msg, int timeout_ms)
+{
+    int rc = 0;
+
+    if (!msg_enter(msg, "rmsg_set_timeout", &rc))
+        return rc;
+    return msg_leave(msg, context_set_timeout(msg, timeout_ms));
+}
+
+static int context_count(struct rmsg *msg, const char *name, uint64_t *value)
 {
 #define COUNT(name)                                                                                \
     {                                                                                              \
@@ -259,4 +274,13 @@ int rmsg_count(rmsg_t msg, const char *name, uint64_t *value)
     }
     return msg_fail(-ENOENT, "rmsg_count: no counter has the name \"%.40s\"; rmsg(7) lists them",
                     name);
+}
+
+int rmsg_count(rmsg_t msg, const char *name, uint64_t *value)
+{
+    int rc = 0;
+
+    if (!msg_enter(msg, "rmsg_count", &rc))
+        return rc;
+    return msg_leave(msg, context_count(msg, name, value));
 }

@@ -25,7 +25,7 @@ static struct msg_request *control_request(struct rmsg *msg, const char *call,
     return NULL;
 }
 
-int rmsg_cancel(rmsg_t msg, rmsg_request_t request)
+static int control_cancel(struct rmsg *msg, rmsg_request_t request)
 {
     struct msg_request *r;
     int rc;
@@ -49,7 +49,16 @@ int rmsg_cancel(rmsg_t msg, rmsg_request_t request)
     }
 }
 
-int rmsg_start(rmsg_t msg, const rmsg_request_t *requests, int n)
+int rmsg_cancel(rmsg_t msg, rmsg_request_t request)
+{
+    int rc = 0;
+
+    if (!msg_enter(msg, "rmsg_cancel", &rc))
+        return rc;
+    return msg_leave(msg, control_cancel(msg, request));
+}
+
+static int control_start(struct rmsg *msg, const rmsg_request_t *requests, int n)
 {
     int rc = msg_check_call(msg, "rmsg_start", 0, 0);
 
@@ -71,7 +80,16 @@ int rmsg_start(rmsg_t msg, const rmsg_request_t *requests, int n)
     return rc;
 }
 
-int rmsg_request_free(rmsg_t msg, rmsg_request_t *request)
+int rmsg_start(rmsg_t msg, const rmsg_request_t *requests, int n)
+{
+    int rc = 0;
+
+    if (!msg_enter(msg, "rmsg_start", &rc))
+        return rc;
+    return msg_leave(msg, control_start(msg, requests, n));
+}
+
+static int control_free(struct rmsg *msg, rmsg_request_t *request)
 {
     struct msg_request *r;
     int rc;
@@ -89,4 +107,13 @@ int rmsg_request_free(rmsg_t msg, rmsg_request_t *request)
         msg_buffer_forget(msg, r->buf);
     msg_request_free(msg, r);
     return 0;
+}
+
+int rmsg_request_free(rmsg_t msg, rmsg_request_t *request)
+{
+    int rc = 0;
+
+    if (!msg_enter(msg, "rmsg_request_free", &rc))
+        return rc;
+    return msg_leave(msg, control_free(msg, request));
 }

@@ -9,6 +9,24 @@
 int msg_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 /* 0, or -ENOTCONN: before rinit, after rexit, in the child of a fork. */
 int msg_check_job(const char *call);
+/* RMALLOC_DEBUG=1: a second thread in a context gets -EBUSY, and its call is not made. */
+bool msg_enter_checked(struct rmsg *msg, const char *call, int *rc) __attribute__((cold));
+void msg_leave_checked(struct rmsg *msg) __attribute__((cold));
+
+/* The begin of each public call. False: *rc is the code. msg may be NULL. */
+static inline bool msg_enter(struct rmsg *msg, const char *call, int *rc)
+{
+    return MSG_LIKELY(msg == NULL || !msg->debug) || msg_enter_checked(msg, call, rc);
+}
+
+/* Its end. Returns rc. */
+static inline int msg_leave(struct rmsg *msg, int rc)
+{
+    if (MSG_UNLIKELY(msg != NULL && msg->debug))
+        msg_leave_checked(msg);
+    return rc;
+}
+
 /* The code of a check of context, flags or job that has failed. */
 int msg_unusable(const struct rmsg *msg, const char *call, int flags, int allowed)
     __attribute__((cold));

@@ -24,6 +24,7 @@
 #include "msg/pool.h"
 #include "msg/wire.h"
 #include "util/list.h"
+#include "util/one_thread.h"
 
 #include <rmsg.h>
 #include <rpipe.h>
@@ -182,6 +183,7 @@ struct msg_counts {
 
 struct rmsg {
     int rank, ranks;
+    bool debug;             /* RMALLOC_DEBUG=1 */
     pid_t process;          /* that has opened it */
     uint64_t context;       /* number of the program */
     struct msg_link **link; /* by peer; NULL: nothing was sent or received yet */
@@ -208,6 +210,7 @@ struct rmsg {
     struct msg_wire_hello hello;
     rpipe_config_t in_cfg, out_cfg;
     struct msg_counts counts;
+    struct one_thread threads; /* debug */
 };
 
 static inline int64_t msg_now_ms(void)

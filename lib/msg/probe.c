@@ -53,7 +53,8 @@ static struct msg_message *probe_find(struct rmsg *msg, const char *call, int fr
     return NULL;
 }
 
-int rmsg_probe(rmsg_t msg, int from, uint32_t space, uint32_t tag, rmsg_status_t *status, int flags)
+static int probe_call(struct rmsg *msg, int from, uint32_t space, uint32_t tag,
+                      rmsg_status_t *status, int flags)
 {
     int rc;
     const struct msg_message *m = probe_find(msg, "rmsg_probe", from, space, tag, flags, &rc);
@@ -64,8 +65,17 @@ int rmsg_probe(rmsg_t msg, int from, uint32_t space, uint32_t tag, rmsg_status_t
     return 0;
 }
 
-int rmsg_mprobe(rmsg_t msg, int from, uint32_t space, uint32_t tag, rmsg_message_t *message,
-                rmsg_status_t *status, int flags)
+int rmsg_probe(rmsg_t msg, int from, uint32_t space, uint32_t tag, rmsg_status_t *status, int flags)
+{
+    int rc = 0;
+
+    if (!msg_enter(msg, "rmsg_probe", &rc))
+        return rc;
+    return msg_leave(msg, probe_call(msg, from, space, tag, status, flags));
+}
+
+static int probe_take(struct rmsg *msg, int from, uint32_t space, uint32_t tag,
+                      rmsg_message_t *message, rmsg_status_t *status, int flags)
 {
     struct msg_message *m;
     int rc;
@@ -80,6 +90,16 @@ int rmsg_mprobe(rmsg_t msg, int from, uint32_t space, uint32_t tag, rmsg_message
     probe_status(m, status);
     *message = pool_handle(&m->item);
     return 0;
+}
+
+int rmsg_mprobe(rmsg_t msg, int from, uint32_t space, uint32_t tag, rmsg_message_t *message,
+                rmsg_status_t *status, int flags)
+{
+    int rc = 0;
+
+    if (!msg_enter(msg, "rmsg_mprobe", &rc))
+        return rc;
+    return msg_leave(msg, probe_take(msg, from, space, tag, message, status, flags));
 }
 
 /* The message of a handle; NULL: *rc is the code. */
@@ -99,7 +119,8 @@ static struct msg_message *probe_message(struct rmsg *msg, const char *call, rms
     return NULL;
 }
 
-int rmsg_mrecv(rmsg_t msg, rmsg_message_t *message, void *buf, size_t room, rmsg_status_t *status)
+static int probe_receive(struct rmsg *msg, rmsg_message_t *message, void *buf, size_t room,
+                         rmsg_status_t *status)
 {
     struct msg_message *m;
     struct msg_request *r;
@@ -121,7 +142,16 @@ int rmsg_mrecv(rmsg_t msg, rmsg_message_t *message, void *buf, size_t room, rmsg
     return msg_wait_blocking(msg, r, status, "rmsg_mrecv");
 }
 
-int rmsg_peek(rmsg_t msg, rmsg_message_t message, const void **where)
+int rmsg_mrecv(rmsg_t msg, rmsg_message_t *message, void *buf, size_t room, rmsg_status_t *status)
+{
+    int rc = 0;
+
+    if (!msg_enter(msg, "rmsg_mrecv", &rc))
+        return rc;
+    return msg_leave(msg, probe_receive(msg, message, buf, room, status));
+}
+
+static int probe_peek(struct rmsg *msg, rmsg_message_t message, const void **where)
 {
     struct msg_message *m;
     int rc;
@@ -140,7 +170,16 @@ int rmsg_peek(rmsg_t msg, rmsg_message_t message, const void **where)
     return 0;
 }
 
-int rmsg_free(rmsg_t msg, rmsg_message_t *message)
+int rmsg_peek(rmsg_t msg, rmsg_message_t message, const void **where)
+{
+    int rc = 0;
+
+    if (!msg_enter(msg, "rmsg_peek", &rc))
+        return rc;
+    return msg_leave(msg, probe_peek(msg, message, where));
+}
+
+static int probe_free(struct rmsg *msg, rmsg_message_t *message)
 {
     struct msg_message *m;
     int rc;
@@ -153,4 +192,13 @@ int rmsg_free(rmsg_t msg, rmsg_message_t *message)
     *message = 0;
     msg_kept_drop(msg, m);
     return 0;
+}
+
+int rmsg_free(rmsg_t msg, rmsg_message_t *message)
+{
+    int rc = 0;
+
+    if (!msg_enter(msg, "rmsg_free", &rc))
+        return rc;
+    return msg_leave(msg, probe_free(msg, message));
 }

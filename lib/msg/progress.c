@@ -146,11 +146,20 @@ int msg_progress_wait(struct rmsg *msg, struct msg_link *l, struct msg_wait *w)
                                                                : progress_yield(w);
 }
 
-int rmsg_progress(rmsg_t msg)
+static int progress_call(struct rmsg *msg)
 {
     int rc = msg_check_call(msg, "rmsg_progress", 0, 0);
 
     if (rc == 0 && !msg_progress_all(msg))
         rc = msg_check_job("rmsg_progress");
     return rc;
+}
+
+int rmsg_progress(rmsg_t msg)
+{
+    int rc = 0;
+
+    if (!msg_enter(msg, "rmsg_progress", &rc))
+        return rc;
+    return msg_leave(msg, progress_call(msg));
 }

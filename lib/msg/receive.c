@@ -62,8 +62,8 @@ int msg_receive_start(struct rmsg *msg, struct msg_request *r, const char *call)
     return receive_start(msg, r, call);
 }
 
-int rmsg_irecv(rmsg_t msg, int from, uint32_t space, uint32_t tag, void *buf, size_t room,
-               rmsg_request_t *request, int flags)
+static int receive_irecv(struct rmsg *msg, int from, uint32_t space, uint32_t tag, void *buf,
+                         size_t room, rmsg_request_t *request, int flags)
 {
     struct msg_request *r;
     int rc = msg_check_call(msg, "rmsg_irecv", flags, RMSG_PERSISTENT);
@@ -85,6 +85,16 @@ int rmsg_irecv(rmsg_t msg, int from, uint32_t space, uint32_t tag, void *buf, si
     }
     *request = pool_handle(&r->item);
     return 0;
+}
+
+int rmsg_irecv(rmsg_t msg, int from, uint32_t space, uint32_t tag, void *buf, size_t room,
+               rmsg_request_t *request, int flags)
+{
+    int rc = 0;
+
+    if (!msg_enter(msg, "rmsg_irecv", &rc))
+        return rc;
+    return msg_leave(msg, receive_irecv(msg, from, space, tag, buf, room, request, flags));
 }
 
 /* ---- a blocking receive ---- */
@@ -165,8 +175,8 @@ static __attribute__((noinline)) int receive_by_request(struct rmsg *msg, struct
     return msg_wait_blocking(msg, r, status, "rmsg_recv");
 }
 
-int rmsg_recv(rmsg_t msg, int from, uint32_t space, uint32_t tag, void *buf, size_t room,
-              rmsg_status_t *status, int flags)
+static int receive_recv(struct rmsg *msg, int from, uint32_t space, uint32_t tag, void *buf,
+                        size_t room, rmsg_status_t *status, int flags)
 {
     const struct match_key key = {tag, from, space};
     struct msg_link *l;
@@ -191,4 +201,14 @@ int rmsg_recv(rmsg_t msg, int from, uint32_t space, uint32_t tag, void *buf, siz
         return 0;
     }
     return receive_by_request(msg, key, buf, room, status, rc, &m);
+}
+
+int rmsg_recv(rmsg_t msg, int from, uint32_t space, uint32_t tag, void *buf, size_t room,
+              rmsg_status_t *status, int flags)
+{
+    int rc = 0;
+
+    if (!msg_enter(msg, "rmsg_recv", &rc))
+        return rc;
+    return msg_leave(msg, receive_recv(msg, from, space, tag, buf, room, status, flags));
 }

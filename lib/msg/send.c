@@ -93,8 +93,8 @@ static __attribute__((noinline)) int send_later(struct rmsg *msg, struct msg_req
     return r->persistent ? 0 : msg_send_start(msg, r, "rmsg_isend");
 }
 
-int rmsg_isend(rmsg_t msg, int to, uint32_t space, uint32_t tag, const void *buf, size_t bytes,
-               rmsg_request_t *request, int flags)
+static int send_isend(struct rmsg *msg, int to, uint32_t space, uint32_t tag, const void *buf,
+                      size_t bytes, rmsg_request_t *request, int flags)
 {
     struct msg_request *r;
     int rc = msg_check_call(msg, "rmsg_isend", flags, RMSG_SYNC | RMSG_PERSISTENT);
@@ -124,8 +124,18 @@ int rmsg_isend(rmsg_t msg, int to, uint32_t space, uint32_t tag, const void *buf
     return 0;
 }
 
-int rmsg_send(rmsg_t msg, int to, uint32_t space, uint32_t tag, const void *buf, size_t bytes,
-              int flags)
+int rmsg_isend(rmsg_t msg, int to, uint32_t space, uint32_t tag, const void *buf, size_t bytes,
+               rmsg_request_t *request, int flags)
+{
+    int rc = 0;
+
+    if (!msg_enter(msg, "rmsg_isend", &rc))
+        return rc;
+    return msg_leave(msg, send_isend(msg, to, space, tag, buf, bytes, request, flags));
+}
+
+static int send_send(struct rmsg *msg, int to, uint32_t space, uint32_t tag, const void *buf,
+                     size_t bytes, int flags)
 {
     struct msg_request *r;
     int rc = msg_check_call(msg, "rmsg_send", flags, RMSG_SYNC | R_NOWAIT);
@@ -155,4 +165,14 @@ int rmsg_send(rmsg_t msg, int to, uint32_t space, uint32_t tag, const void *buf,
         return rc;
     }
     return msg_wait_blocking(msg, r, NULL, "rmsg_send");
+}
+
+int rmsg_send(rmsg_t msg, int to, uint32_t space, uint32_t tag, const void *buf, size_t bytes,
+              int flags)
+{
+    int rc = 0;
+
+    if (!msg_enter(msg, "rmsg_send", &rc))
+        return rc;
+    return msg_leave(msg, send_send(msg, to, space, tag, buf, bytes, flags));
 }

@@ -189,7 +189,7 @@ static int wait_one(struct rmsg *msg, rmsg_request_t *request, rmsg_status_t *st
     return wait_collect(msg, r, status, call);
 }
 
-int rmsg_wait(rmsg_t msg, rmsg_request_t *request, rmsg_status_t *status, int flags)
+static int wait_call(struct rmsg *msg, rmsg_request_t *request, rmsg_status_t *status, int flags)
 {
     int rc = msg_check_call(msg, "rmsg_wait", flags, R_NOWAIT);
 
@@ -206,6 +206,15 @@ int rmsg_wait(rmsg_t msg, rmsg_request_t *request, rmsg_status_t *status, int fl
     return wait_one(msg, request, status, flags, "rmsg_wait");
 }
 
+int rmsg_wait(rmsg_t msg, rmsg_request_t *request, rmsg_status_t *status, int flags)
+{
+    int rc = 0;
+
+    if (!msg_enter(msg, "rmsg_wait", &rc))
+        return rc;
+    return msg_leave(msg, wait_call(msg, request, status, flags));
+}
+
 /* A request whose wait has failed: false if it has completed, and is persistent. */
 static inline bool wait_goes_on(const struct rmsg *msg, rmsg_request_t handle)
 {
@@ -214,7 +223,8 @@ static inline bool wait_goes_on(const struct rmsg *msg, rmsg_request_t handle)
     return r == NULL || r->abandoned || r->state != MSG_INACTIVE;
 }
 
-int rmsg_wait_all(rmsg_t msg, rmsg_request_t *requests, int n, rmsg_status_t *status, int flags)
+static int wait_call_all(struct rmsg *msg, rmsg_request_t *requests, int n, rmsg_status_t *status,
+                         int flags)
 {
     int rc = msg_check_call(msg, "rmsg_wait_all", flags, 0), first = 0;
 
@@ -239,6 +249,15 @@ int rmsg_wait_all(rmsg_t msg, rmsg_request_t *requests, int n, rmsg_status_t *st
             first = rc;
     }
     return first;
+}
+
+int rmsg_wait_all(rmsg_t msg, rmsg_request_t *requests, int n, rmsg_status_t *status, int flags)
+{
+    int rc = 0;
+
+    if (!msg_enter(msg, "rmsg_wait_all", &rc))
+        return rc;
+    return msg_leave(msg, wait_call_all(msg, requests, n, status, flags));
 }
 
 /* The first of n requests that is done; n: none. *active: some are active. */
@@ -277,8 +296,8 @@ static inline int wait_any_lost(struct rmsg *msg, const rmsg_request_t *requests
     return rc;
 }
 
-int rmsg_wait_any(rmsg_t msg, rmsg_request_t *requests, int n, int *which, rmsg_status_t *status,
-                  int flags)
+static int wait_call_any(struct rmsg *msg, rmsg_request_t *requests, int n, int *which,
+                         rmsg_status_t *status, int flags)
 {
     int rc = msg_check_call(msg, "rmsg_wait_any", flags, R_NOWAIT), found;
     struct msg_wait w = {0};
@@ -311,4 +330,14 @@ int rmsg_wait_any(rmsg_t msg, rmsg_request_t *requests, int n, int *which, rmsg_
         return 0;
     }
     return wait_one(msg, &requests[found], status, 0, "rmsg_wait_any");
+}
+
+int rmsg_wait_any(rmsg_t msg, rmsg_request_t *requests, int n, int *which, rmsg_status_t *status,
+                  int flags)
+{
+    int rc = 0;
+
+    if (!msg_enter(msg, "rmsg_wait_any", &rc))
+        return rc;
+    return msg_leave(msg, wait_call_any(msg, requests, n, which, status, flags));
 }

@@ -400,12 +400,21 @@ static int serve_self(struct contexts *c)
     return rc > 0 ? 0 : rc;
 }
 
+static int receive_from_self(struct contexts *c)
+{
+    char word[8];
+    int rc = rmsg_recv(c->msg, 0, 1, 5, word, sizeof(word), NULL, 0);
+
+    return rc == -ETIMEDOUT ? 0 : rc;
+}
+
 /* Two threads have one context. A call that is refused has changed nothing: the context goes on, and its handlers make calls on it. */
 static void test_two_threads_in_a_context(void **state)
 {
     struct contexts c = {.number = 47};
     const ram_handler_t handler = {"request", contexts_on_request, &c};
     ram_config_t cfg = {.context = 47, .handlers = &handler, .nhandlers = 1};
+    rmsg_config_t msg = {.context = 47};
 
     (void)state;
     if (!is_debugged())
@@ -415,6 +424,13 @@ static void test_two_threads_in_a_context(void **state)
     two_threads(serve_self, &c, &c, ": another thread is inside ram_serve of this context");
     contexts_request(&c, 2);
     CHECK_OK(NULL, ram_exit(c.am));
+    CHECK_OK(NULL, rmsg_open(&c.msg, &msg));
+    contexts_message(&c, 3, 3, 700);
+    CHECK_OK(NULL, rmsg_set_timeout(c.msg, 5));
+    two_threads(receive_from_self, &c, &c, ": another thread is inside rmsg_recv of this context");
+    CHECK_OK(NULL, rmsg_set_timeout(c.msg, 0));
+    contexts_message(&c, 4, 4, 700);
+    CHECK_OK(NULL, rmsg_close(c.msg));
 }
 
 static int group(void)
