@@ -86,10 +86,8 @@ int rmpi_fail_rc(MPI_Comm comm, int rc, const char *call)
     return rmpi_fail(comm, rmpi_code(rc), call, "%s", rpipe_error(NULL));
 }
 
-void rmpi_check_running(const char *call)
+void rmpi_not_running(const char *call)
 {
-    if (RMPI_LIKELY(rmpi.initialized && !rmpi.finalized))
-        return;
     fprintf(stderr, "%s: it is called %s\n", call,
             rmpi.finalized ? "after MPI_Finalize" : "before MPI_Init");
     (void)MPI_Abort(MPI_COMM_WORLD, MPI_ERR_OTHER);

@@ -54,8 +54,13 @@ int rmpi_fail_rc(MPI_Comm comm, int rc, const char *call) __attribute__((cold));
 int rmpi_code(int rc); /* the code for a negative result of the library */
 void rmpi_errhandler_keep(struct rmpi_errhandler *handler);
 void rmpi_errhandler_drop(struct rmpi_errhandler *handler);
-/* Aborts, unless between MPI_Init and MPI_Finalize. */
-void rmpi_check_running(const char *call);
+/* The call is not between MPI_Init and MPI_Finalize: aborts. */
+void rmpi_not_running(const char *call) __attribute__((cold));
+static inline void rmpi_check_running(const char *call)
+{
+    if (RMPI_UNLIKELY(!rmpi.initialized || rmpi.finalized))
+        rmpi_not_running(call);
+}
 
 /* ---- groups (group.c) ---- */
 

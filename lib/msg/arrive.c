@@ -350,17 +350,9 @@ static MSG_INLINE int arrive_one(struct msg_link *l, int rc, const rtaken_t *m)
 
 int msg_arrive(struct msg_link *l, int rc, const rtaken_t *m) { return arrive_one(l, rc, m); }
 
-bool msg_arrive_some(struct msg_link *l, int most)
+void msg_arrive_several(struct msg_link *l, int rc, rtaken_t *m, int most)
 {
-    int taken = 0;
-
-    for (; taken < most && l->state != LINK_ENDED; taken++) {
-        rtaken_t m;
-        int rc = rpipe_take(l->in, &m);
-
-        if (rc == R_PENDING)
-            break;
-        (void)arrive_one(l, rc, &m);
-    }
-    return taken > 0;
+    do
+        (void)arrive_one(l, rc, m);
+    while (--most > 0 && l->state != LINK_ENDED && (rc = rpipe_take(l->in, m)) != R_PENDING);
 }

@@ -12,8 +12,20 @@
  */
 int msg_arrive(struct msg_link *l, int rc, const rtaken_t *m);
 
+/* msg_arrive, and then of what else has arrived on the link: up to `most` messages together. */
+void msg_arrive_several(struct msg_link *l, int rc, rtaken_t *m, int most);
+
 /* Takes what has arrived on a link, up to so many messages. True: something was there. An error completes its requests. */
-bool msg_arrive_some(struct msg_link *l, int most);
+static inline bool msg_arrive_some(struct msg_link *l, int most)
+{
+    rtaken_t m;
+    int rc = MSG_LIKELY(l->state != LINK_ENDED) ? rpipe_take(l->in, &m) : R_PENDING;
+
+    if (rc == R_PENDING)
+        return false;
+    msg_arrive_several(l, rc, &m, most);
+    return true;
+}
 
 /* The share of the sender here allows a message with its payload, and it has a tag. */
 static inline bool msg_arrive_allows(const struct msg_link *l, uint32_t tag, size_t bytes)

@@ -192,13 +192,14 @@ int(rmsg_open)(rmsg_t *msg, const rmsg_config_t *cfg, size_t size)
 
 int rmsg_close(rmsg_t msg)
 {
-    int rc = 0;
+    int rc;
 
     if (msg == NULL)
         return msg_fail(-EINVAL, "rmsg_close: msg is NULL");
     if (msg->process != getpid())
         return msg_check_job("rmsg_close");
-    if (!msg_enter(msg, "rmsg_close", &rc))
+    rc = msg_enter(msg, "rmsg_close");
+    if (rc != 0)
         return rc;
     if (rpipe_initialized() == 1) { /* else the memory of cells is not there any more */
         msg_move_end(msg);
@@ -226,11 +227,9 @@ static int context_set_timeout(struct rmsg *msg, int timeout_ms)
 
 int rmsg_set_timeout(rmsg_t msg, int timeout_ms)
 {
-    int rc = 0;
+    int rc = msg_enter(msg, "rmsg_set_timeout");
 
-    if (!msg_enter(msg, "rmsg_set_timeout", &rc))
-        return rc;
-    return msg_leave(msg, context_set_timeout(msg, timeout_ms));
+    return rc != 0 ? rc : msg_leave(msg, context_set_timeout(msg, timeout_ms));
 }
 
 static int context_count(struct rmsg *msg, const char *name, uint64_t *value)
@@ -278,9 +277,7 @@ static int context_count(struct rmsg *msg, const char *name, uint64_t *value)
 
 int rmsg_count(rmsg_t msg, const char *name, uint64_t *value)
 {
-    int rc = 0;
+    int rc = msg_enter(msg, "rmsg_count");
 
-    if (!msg_enter(msg, "rmsg_count", &rc))
-        return rc;
-    return msg_leave(msg, context_count(msg, name, value));
+    return rc != 0 ? rc : msg_leave(msg, context_count(msg, name, value));
 }

@@ -51,11 +51,9 @@ static int control_cancel(struct rmsg *msg, rmsg_request_t request)
 
 int rmsg_cancel(rmsg_t msg, rmsg_request_t request)
 {
-    int rc = 0;
+    int rc = msg_enter(msg, "rmsg_cancel");
 
-    if (!msg_enter(msg, "rmsg_cancel", &rc))
-        return rc;
-    return msg_leave(msg, control_cancel(msg, request));
+    return rc != 0 ? rc : msg_leave(msg, control_cancel(msg, request));
 }
 
 static int control_start(struct rmsg *msg, const rmsg_request_t *requests, int n)
@@ -82,11 +80,9 @@ static int control_start(struct rmsg *msg, const rmsg_request_t *requests, int n
 
 int rmsg_start(rmsg_t msg, const rmsg_request_t *requests, int n)
 {
-    int rc = 0;
+    int rc = msg_enter(msg, "rmsg_start");
 
-    if (!msg_enter(msg, "rmsg_start", &rc))
-        return rc;
-    return msg_leave(msg, control_start(msg, requests, n));
+    return rc != 0 ? rc : msg_leave(msg, control_start(msg, requests, n));
 }
 
 static int control_free(struct rmsg *msg, rmsg_request_t *request)
@@ -111,9 +107,7 @@ static int control_free(struct rmsg *msg, rmsg_request_t *request)
 
 int rmsg_request_free(rmsg_t msg, rmsg_request_t *request)
 {
-    int rc = 0;
+    int rc = msg_enter(msg, "rmsg_request_free");
 
-    if (!msg_enter(msg, "rmsg_request_free", &rc))
-        return rc;
-    return msg_leave(msg, control_free(msg, request));
+    return rc != 0 ? rc : msg_leave(msg, control_free(msg, request));
 }

@@ -33,17 +33,16 @@ int msg_check_job(const char *call)
     return msg_fail(rc == -ENOTCONN ? rc : -ENOTCONN, "%s: %s", call, why);
 }
 
-bool msg_enter_checked(struct rmsg *msg, const char *call, int *rc)
+int msg_enter_checked(struct rmsg *msg, const char *call)
 {
     const char *other = NULL;
 
     if (one_thread_enter(&msg->threads, call, &other))
-        return true;
-    *rc = msg_fail(-EBUSY,
-                   "%s: another thread is inside %s of this context; a context belongs to one "
-                   "thread at a time",
-                   call, other != NULL ? other : "a call");
-    return false;
+        return 0;
+    return msg_fail(-EBUSY,
+                    "%s: another thread is inside %s of this context; a context belongs to one "
+                    "thread at a time",
+                    call, other != NULL ? other : "a call");
 }
 
 void msg_leave_checked(struct rmsg *msg) { one_thread_leave(&msg->threads); }

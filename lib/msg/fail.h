@@ -10,13 +10,13 @@ int msg_fail(int code, const char *format, ...) __attribute__((format(printf, 2,
 /* 0, or -ENOTCONN: before rinit, after rexit, in the child of a fork. */
 int msg_check_job(const char *call);
 /* RMALLOC_DEBUG=1: a second thread in a context gets -EBUSY, and its call is not made. */
-bool msg_enter_checked(struct rmsg *msg, const char *call, int *rc) __attribute__((cold));
+int msg_enter_checked(struct rmsg *msg, const char *call) __attribute__((cold));
 void msg_leave_checked(struct rmsg *msg) __attribute__((cold));
 
-/* The begin of each public call. False: *rc is the code. msg may be NULL. */
-static inline bool msg_enter(struct rmsg *msg, const char *call, int *rc)
+/* The begin of each public call. 0, or the code. msg may be NULL. */
+static inline int msg_enter(struct rmsg *msg, const char *call)
 {
-    return MSG_LIKELY(msg == NULL || !msg->debug) || msg_enter_checked(msg, call, rc);
+    return MSG_LIKELY(msg == NULL || !msg->debug) ? 0 : msg_enter_checked(msg, call);
 }
 
 /* Its end. Returns rc. */

@@ -67,11 +67,9 @@ static int probe_call(struct rmsg *msg, int from, uint32_t space, uint32_t tag,
 
 int rmsg_probe(rmsg_t msg, int from, uint32_t space, uint32_t tag, rmsg_status_t *status, int flags)
 {
-    int rc = 0;
+    int rc = msg_enter(msg, "rmsg_probe");
 
-    if (!msg_enter(msg, "rmsg_probe", &rc))
-        return rc;
-    return msg_leave(msg, probe_call(msg, from, space, tag, status, flags));
+    return rc != 0 ? rc : msg_leave(msg, probe_call(msg, from, space, tag, status, flags));
 }
 
 static int probe_take(struct rmsg *msg, int from, uint32_t space, uint32_t tag,
@@ -95,11 +93,9 @@ static int probe_take(struct rmsg *msg, int from, uint32_t space, uint32_t tag,
 int rmsg_mprobe(rmsg_t msg, int from, uint32_t space, uint32_t tag, rmsg_message_t *message,
                 rmsg_status_t *status, int flags)
 {
-    int rc = 0;
+    int rc = msg_enter(msg, "rmsg_mprobe");
 
-    if (!msg_enter(msg, "rmsg_mprobe", &rc))
-        return rc;
-    return msg_leave(msg, probe_take(msg, from, space, tag, message, status, flags));
+    return rc != 0 ? rc : msg_leave(msg, probe_take(msg, from, space, tag, message, status, flags));
 }
 
 /* The message of a handle; NULL: *rc is the code. */
@@ -144,11 +140,9 @@ static int probe_receive(struct rmsg *msg, rmsg_message_t *message, void *buf, s
 
 int rmsg_mrecv(rmsg_t msg, rmsg_message_t *message, void *buf, size_t room, rmsg_status_t *status)
 {
-    int rc = 0;
+    int rc = msg_enter(msg, "rmsg_mrecv");
 
-    if (!msg_enter(msg, "rmsg_mrecv", &rc))
-        return rc;
-    return msg_leave(msg, probe_receive(msg, message, buf, room, status));
+    return rc != 0 ? rc : msg_leave(msg, probe_receive(msg, message, buf, room, status));
 }
 
 static int probe_peek(struct rmsg *msg, rmsg_message_t message, const void **where)
@@ -172,11 +166,9 @@ static int probe_peek(struct rmsg *msg, rmsg_message_t message, const void **whe
 
 int rmsg_peek(rmsg_t msg, rmsg_message_t message, const void **where)
 {
-    int rc = 0;
+    int rc = msg_enter(msg, "rmsg_peek");
 
-    if (!msg_enter(msg, "rmsg_peek", &rc))
-        return rc;
-    return msg_leave(msg, probe_peek(msg, message, where));
+    return rc != 0 ? rc : msg_leave(msg, probe_peek(msg, message, where));
 }
 
 static int probe_free(struct rmsg *msg, rmsg_message_t *message)
@@ -196,9 +188,7 @@ static int probe_free(struct rmsg *msg, rmsg_message_t *message)
 
 int rmsg_free(rmsg_t msg, rmsg_message_t *message)
 {
-    int rc = 0;
+    int rc = msg_enter(msg, "rmsg_free");
 
-    if (!msg_enter(msg, "rmsg_free", &rc))
-        return rc;
-    return msg_leave(msg, probe_free(msg, message));
+    return rc != 0 ? rc : msg_leave(msg, probe_free(msg, message));
 }

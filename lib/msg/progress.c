@@ -20,10 +20,8 @@
 #include <sched.h>
 #include <stdio.h>
 
-#define PROGRESS_BURST 16          /* messages of one link in a row */
-#define PROGRESS_OTHERS_EVERY 4    /* turns for one link, one for the others, */
-#define PROGRESS_THOROUGH_EVERY 16 /* and one for new links */
-#define PROGRESS_POLLS 64          /* turns that find nothing, before the thread waits */
+#define PROGRESS_OTHERS_EVERY 4 /* turns for one link, one for the others */
+#define PROGRESS_POLLS 64       /* turns that find nothing, before the thread waits */
 #define PROGRESS_FINDS 64   /* turns that find something, between two checks of the deadline */
 #define PROGRESS_SLICE_MS 1 /* of waiting, between two checks of what rpoll does not see */
 #define PROGRESS_YIELD_NS 1000000 /* of giving the processor away, before the thread sleeps, */
@@ -55,12 +53,23 @@ static inline bool progress_send_all(struct rmsg *msg)
     return !list_empty(&msg->sharing) && msg_move_turn(msg);
 }
 
-bool msg_progress_all(struct rmsg *msg)
+static MSG_INLINE bool progress_read(struct rmsg *msg)
 {
     bool arrived = progress_read_all(msg);
 
-    if (++msg->turns % PROGRESS_THOROUGH_EVERY == 0 || msg->opening > 0 || msg->readers == 0)
+    if (MSG_UNLIKELY(++msg->turns % PROGRESS_THOROUGH_EVERY == 0 || msg->opening > 0 ||
+                     msg->readers == 0))
         msg_link_accept(msg);
+    return arrived;
+}
+
+bool msg_progress_read(struct rmsg *msg) { return progress_read(msg); }
+bool msg_progress_send(struct rmsg *msg) { return progress_send_all(msg); }
+
+bool msg_progress_all(struct rmsg *msg)
+{
+    bool arrived = progress_read(msg);
+
     return progress_send_all(msg) || arrived;
 }
 
@@ -157,9 +166,7 @@ static int progress_call(struct rmsg *msg)
 
 int rmsg_progress(rmsg_t msg)
 {
-    int rc = 0;
+    int rc = msg_enter(msg, "rmsg_progress");
 
-    if (!msg_enter(msg, "rmsg_progress", &rc))
-        return rc;
-    return msg_leave(msg, progress_call(msg));
+    return rc != 0 ? rc : msg_leave(msg, progress_call(msg));
 }

@@ -3,7 +3,11 @@
 #ifndef MSG_PROGRESS_H
 #define MSG_PROGRESS_H
 
+#include "msg/arrive.h"
 #include "msg/msg.h"
+
+#define PROGRESS_BURST 16          /* messages of one link in a row */
+#define PROGRESS_THOROUGH_EVERY 16 /* turns, one of which checks for new links */
 
 /* A wait of one call. {0} at first. */
 struct msg_wait {
@@ -16,9 +20,40 @@ struct msg_wait {
 
 /* Reads and sends on all links, and opens some. True: something has arrived. */
 bool msg_progress_all(struct rmsg *msg);
+/* The first half of that, and the second one. */
+bool msg_progress_read(struct rmsg *msg);
+bool msg_progress_send(struct rmsg *msg);
+/* There is nothing for the second half to do, unless something arrives. */
+static inline bool msg_progress_only_reads(const struct rmsg *msg)
+{
+    return msg->readers > 0 && list_empty(&msg->busy) && list_empty(&msg->sharing);
+}
 
 /* Reads the link at once, all others now and then; l NULL: all. Sends what can be sent. True: something has arrived. */
 bool msg_progress_turn(struct rmsg *msg, struct msg_link *l, uint32_t turn);
+
+/*
+ * True: a turn that has only read, and has found nothing. False: something was read and handled, or a whole turn is due; the caller makes
+ * one.
+ */
+static MSG_INLINE bool msg_progress_is_vain(struct rmsg *msg)
+{
+    if (MSG_UNLIKELY(!msg_progress_only_reads(msg) || msg->opening > 0 ||
+                     msg->turns % PROGRESS_THOROUGH_EVERY == PROGRESS_THOROUGH_EVERY - 1))
+        return false;
+    msg->turns++;
+    for (int i = 0; i < msg->readers; i++) {
+        rtaken_t m;
+        int rc = rpipe_take(msg->reading[i], &m);
+
+        if (MSG_UNLIKELY(rc != R_PENDING)) {
+            msg_arrive_several(msg->reader[i], rc, &m, PROGRESS_BURST);
+            (void)msg_progress_send(msg);
+            return false;
+        }
+    }
+    return true;
+}
 
 /*
  * Between two attempts of a call that waits for what `l`, or (NULL) any link brings. 0; -ETIMEDOUT: the deadline has passed; or

@@ -90,11 +90,9 @@ static int receive_irecv(struct rmsg *msg, int from, uint32_t space, uint32_t ta
 int rmsg_irecv(rmsg_t msg, int from, uint32_t space, uint32_t tag, void *buf, size_t room,
                rmsg_request_t *request, int flags)
 {
-    int rc = 0;
+    int rc = msg_enter(msg, "rmsg_irecv");
 
-    if (!msg_enter(msg, "rmsg_irecv", &rc))
-        return rc;
-    return msg_leave(msg, receive_irecv(msg, from, space, tag, buf, room, request, flags));
+    return rc != 0 ? rc : msg_leave(msg, receive_irecv(msg, from, space, tag, buf, room, request, flags));
 }
 
 /* ---- a blocking receive ---- */
@@ -206,9 +204,7 @@ static int receive_recv(struct rmsg *msg, int from, uint32_t space, uint32_t tag
 int rmsg_recv(rmsg_t msg, int from, uint32_t space, uint32_t tag, void *buf, size_t room,
               rmsg_status_t *status, int flags)
 {
-    int rc = 0;
+    int rc = msg_enter(msg, "rmsg_recv");
 
-    if (!msg_enter(msg, "rmsg_recv", &rc))
-        return rc;
-    return msg_leave(msg, receive_recv(msg, from, space, tag, buf, room, status, flags));
+    return rc != 0 ? rc : msg_leave(msg, receive_recv(msg, from, space, tag, buf, room, status, flags));
 }

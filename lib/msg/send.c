@@ -127,11 +127,9 @@ static int send_isend(struct rmsg *msg, int to, uint32_t space, uint32_t tag, co
 int rmsg_isend(rmsg_t msg, int to, uint32_t space, uint32_t tag, const void *buf, size_t bytes,
                rmsg_request_t *request, int flags)
 {
-    int rc = 0;
+    int rc = msg_enter(msg, "rmsg_isend");
 
-    if (!msg_enter(msg, "rmsg_isend", &rc))
-        return rc;
-    return msg_leave(msg, send_isend(msg, to, space, tag, buf, bytes, request, flags));
+    return rc != 0 ? rc : msg_leave(msg, send_isend(msg, to, space, tag, buf, bytes, request, flags));
 }
 
 static int send_send(struct rmsg *msg, int to, uint32_t space, uint32_t tag, const void *buf,
@@ -170,9 +168,7 @@ static int send_send(struct rmsg *msg, int to, uint32_t space, uint32_t tag, con
 int rmsg_send(rmsg_t msg, int to, uint32_t space, uint32_t tag, const void *buf, size_t bytes,
               int flags)
 {
-    int rc = 0;
+    int rc = msg_enter(msg, "rmsg_send");
 
-    if (!msg_enter(msg, "rmsg_send", &rc))
-        return rc;
-    return msg_leave(msg, send_send(msg, to, space, tag, buf, bytes, flags));
+    return rc != 0 ? rc : msg_leave(msg, send_send(msg, to, space, tag, buf, bytes, flags));
 }

@@ -131,8 +131,12 @@ int msg_wait_blocking(struct rmsg *msg, struct msg_request *r, rmsg_status_t *st
 /* A turn of a call that does not wait. False: nothing has moved, so no request has become done. */
 static inline bool wait_look(struct rmsg *msg)
 {
-    if (MSG_LIKELY(msg->readers > 0 && list_empty(&msg->busy) && list_empty(&msg->sharing)))
-        return msg_progress_all(msg);
+    if (MSG_LIKELY(msg_progress_only_reads(msg))) {
+        if (MSG_LIKELY(!msg_progress_read(msg)))
+            return false;
+        (void)msg_progress_send(msg);
+        return true;
+    }
     (void)msg_progress_all(msg);
     (void)rpipe_progress(); /* corked messages leave; else by the polls of the pipes */
     return true;
@@ -189,6 +193,21 @@ static int wait_one(struct rmsg *msg, rmsg_request_t *request, rmsg_status_t *st
     return wait_collect(msg, r, status, call);
 }
 
+/*
+ * Nearly all tests of requests: nothing has arrived, there is nothing else to do, and no death to report. A program may test once for
+ * each of its steps, so this is short; whatever else may be is left to wait_call.
+ */
+static MSG_INLINE bool wait_is_vain(struct rmsg *msg, const rmsg_request_t *request)
+{
+    const struct msg_request *r;
+
+    if (msg == NULL || msg->debug || request == NULL || rpipe_initialized() != 1)
+        return false;
+    r = pool_by_handle(&msg->requests, *request);
+    return r != NULL && r->state != MSG_DONE && r->state != MSG_INACTIVE && !r->abandoned &&
+           msg->lost == 0 && msg_progress_is_vain(msg);
+}
+
 static int wait_call(struct rmsg *msg, rmsg_request_t *request, rmsg_status_t *status, int flags)
 {
     int rc = msg_check_call(msg, "rmsg_wait", flags, R_NOWAIT);
@@ -206,13 +225,19 @@ static int wait_call(struct rmsg *msg, rmsg_request_t *request, rmsg_status_t *s
     return wait_one(msg, request, status, flags, "rmsg_wait");
 }
 
+static __attribute__((noinline)) int wait_checked(struct rmsg *msg, rmsg_request_t *request,
+                                                  rmsg_status_t *status, int flags)
+{
+    int rc = msg_enter(msg, "rmsg_wait");
+
+    return rc != 0 ? rc : msg_leave(msg, wait_call(msg, request, status, flags));
+}
+
 int rmsg_wait(rmsg_t msg, rmsg_request_t *request, rmsg_status_t *status, int flags)
 {
-    int rc = 0;
-
-    if (!msg_enter(msg, "rmsg_wait", &rc))
-        return rc;
-    return msg_leave(msg, wait_call(msg, request, status, flags));
+    if (flags == R_NOWAIT && wait_is_vain(msg, request))
+        return R_PENDING;
+    return wait_checked(msg, request, status, flags);
 }
 
 /* A request whose wait has failed: false if it has completed, and is persistent. */
@@ -253,11 +278,9 @@ static int wait_call_all(struct rmsg *msg, rmsg_request_t *requests, int n, rmsg
 
 int rmsg_wait_all(rmsg_t msg, rmsg_request_t *requests, int n, rmsg_status_t *status, int flags)
 {
-    int rc = 0;
+    int rc = msg_enter(msg, "rmsg_wait_all");
 
-    if (!msg_enter(msg, "rmsg_wait_all", &rc))
-        return rc;
-    return msg_leave(msg, wait_call_all(msg, requests, n, status, flags));
+    return rc != 0 ? rc : msg_leave(msg, wait_call_all(msg, requests, n, status, flags));
 }
 
 /* The first of n requests that is done; n: none. *active: some are active. */
@@ -335,9 +358,7 @@ static int wait_call_any(struct rmsg *msg, rmsg_request_t *requests, int n, int 
 int rmsg_wait_any(rmsg_t msg, rmsg_request_t *requests, int n, int *which, rmsg_status_t *status,
                   int flags)
 {
-    int rc = 0;
+    int rc = msg_enter(msg, "rmsg_wait_any");
 
-    if (!msg_enter(msg, "rmsg_wait_any", &rc))
-        return rc;
-    return msg_leave(msg, wait_call_any(msg, requests, n, which, status, flags));
+    return rc != 0 ? rc : msg_leave(msg, wait_call_any(msg, requests, n, which, status, flags));
 }

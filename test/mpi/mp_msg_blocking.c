@@ -96,6 +96,39 @@ static void lengths(void)
     CHECK_OK(NULL, network_barrier());
 }
 
+/* Rank 0 has a link to rank 1 alone, and only tests a request: it accepts the link of rank 2 meanwhile. */
+static void accepted_by_tests(void)
+{
+    const rmsg_config_t cfg = {.context = 79};
+    rmsg_status_t status;
+    rmsg_request_t r;
+    rmsg_t other;
+    char byte = 0;
+    int rc = R_PENDING;
+
+    if (mp_ranks < 3)
+        return;
+    MSG_OK(rmsg_open(&other, &cfg));
+    if (mp_rank == 1)
+        MSG_OK(rmsg_send(other, 0, 0, 1, &byte, 1, RMSG_SYNC));
+    if (mp_rank == 0) {
+        MSG_OK(rmsg_recv(other, 1, 0, 1, &byte, 1, NULL, 0));
+        MSG_OK(rmsg_irecv(other, RMSG_ANY_SOURCE, 0, 2, &byte, 1, &r, 0));
+        MSG_RC(R_PENDING, rmsg_wait(other, &r, NULL, R_NOWAIT));
+    }
+    CHECK_OK(NULL, network_barrier());
+    if (mp_rank == 2)
+        MSG_OK(rmsg_send(other, 0, 0, 2, &byte, 1, RMSG_SYNC));
+    if (mp_rank == 0) {
+        while (rc == R_PENDING)
+            rc = rmsg_wait(other, &r, &status, R_NOWAIT);
+        MSG_OK(rc);
+        CHECK(NULL, status.from == 2);
+    }
+    CHECK_OK(NULL, network_barrier());
+    MSG_OK(rmsg_close(other));
+}
+
 int main(int argc, char **argv)
 {
     const rmsg_config_t cfg = {.context = 78};
@@ -106,6 +139,7 @@ int main(int argc, char **argv)
     MSG_OK(rmsg_open(&msg, &cfg));
     other_messages_first();
     lengths();
+    accepted_by_tests();
     MSG_OK(rmsg_close(msg));
     return mp_end();
 }

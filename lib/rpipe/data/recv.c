@@ -274,18 +274,31 @@ static NOINLINE int recv_taken_any(struct rch *ch, rtaken_t *m)
     return rc;
 }
 
+static NOINLINE int recv_taken_nothing(struct rch *ch, rtaken_t *m);
+
+static NOINLINE int recv_taken_judged(struct rch *ch, rtaken_t *m)
+{
+    push_wait(ch);
+    return recv_taken_nothing(ch, m);
+}
+
+/* The writer has closed, or is dead: there may be a last message. */
+static NOINLINE int recv_taken_ended(struct rch *ch, rtaken_t *m)
+{
+    ch->r.waits.polls = PUSH_WHOLE_WAIT;
+    return recv_taken_slow(ch, m);
+}
+
 /* The slot is empty: as recv_nothing without waiting. */
 static NOINLINE int recv_taken_nothing(struct rch *ch, rtaken_t *m)
 {
     cork_before_wait();
     if (UNLIKELY(push_judges(ch)))
-        push_wait(ch);
+        return recv_taken_judged(ch, m);
     if (UNLIKELY(liveness_died(ch->liveness) ||
                  /* acquire: as in mapped_at_end */
-                 atomic_load_explicit(&ch->ring->control.final, memory_order_acquire) != 0)) {
-        ch->r.waits.polls = PUSH_WHOLE_WAIT;
-        return recv_taken_slow(ch, m);
-    }
+                 atomic_load_explicit(&ch->ring->control.final, memory_order_acquire) != 0))
+        return recv_taken_ended(ch, m);
     ch->r.waits.polls++;
     ch->stalls_ring++;
     return R_PENDING;

@@ -12,6 +12,7 @@
 
 static _Thread_local struct rch *cork_table[CORK_ENDS];
 _Thread_local uint32_t cork_entries;
+_Atomic bool cork_used;
 
 void cork_note(struct rch *ch)
 {
@@ -19,6 +20,7 @@ void cork_note(struct rch *ch)
         return;
     if (cork_entries == CORK_ENDS)
         cork_release();
+    atomic_store_explicit(&cork_used, true, memory_order_relaxed);
     ch->cork_table = cork_table;
     cork_table[cork_entries++] = ch;
 }
