@@ -11,11 +11,32 @@ struct rmpi_state rmpi;
 char rmpi_in_place;
 
 #define INIT_CONTEXT "rmpi messages"
+#define INIT_LINKS 4 /* processes of a job whose links are opened at once, at most */
 
 static _Noreturn void init_failed(const char *call)
 {
     fprintf(stderr, "%s: %s\n", call, rpipe_error(NULL));
     exit(1);
+}
+
+/*
+ * Small jobs open the links of messages in MPI_Init, as MPIs do on one host: else the first message of two ranks takes as long as it takes
+ * to open two pipes. In larger ones most pairs of ranks may never exchange a message, and each link is polled.
+ */
+static int init_open_links(void)
+{
+    const uint32_t space = MPI_COMM_WORLD->space + 1; /* of collective operations, none of which has begun */
+    rmsg_request_t r[2 * INIT_LINKS];
+    int rc = 0, n = 0;
+
+    for (int i = 0; i < rmpi.size && rmpi.size <= INIT_LINKS && rc == 0; i++) {
+        if (i == rmpi.rank)
+            continue;
+        rc = rmsg_irecv(rmpi.msg, i, space, 0, NULL, 0, &r[n++], 0);
+        if (rc == 0)
+            rc = rmsg_isend(rmpi.msg, i, space, 0, NULL, 0, &r[n++], 0);
+    }
+    return rc != 0 ? rc : rmsg_wait_all(rmpi.msg, r, n, NULL, 0);
 }
 
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
@@ -27,7 +48,7 @@ int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
     if (rmpi.initialized)
         return rmpi_fail(NULL, MPI_ERR_OTHER, "MPI_Init", "it has been called before");
     if (rpipe_init(&rmpi.rank, &rmpi.size) != 0 || rmsg_open(&rmpi.msg, &cfg) != 0 ||
-        rmpi_comm_open_world() != 0)
+        rmpi_comm_open_world() != 0 || init_open_links() != 0)
         init_failed("MPI_Init");
     rmpi.provided = required < MPI_THREAD_SERIALIZED ? required : MPI_THREAD_SERIALIZED;
     rmpi.initialized = true;
