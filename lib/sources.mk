@@ -492,6 +492,8 @@ lib_libmsg_la_SOURCES = \
 	lib/msg/places.h \
 	lib/msg/pool.c \
 	lib/msg/pool.h \
+	lib/msg/prepare.c \
+	lib/msg/prepare.h \
 	lib/msg/probe.c \
 	lib/msg/progress.c \
 	lib/msg/progress.h \

@@ -254,8 +254,9 @@ static int context_count(struct rmsg *msg, const char *name, uint64_t *value)
                  COUNT(chunks_fetched),  COUNT(written),
                  COUNT(fetched),         COUNT(received_written),
                  COUNT(registered),      COUNT(windows),
-                 COUNT(links),           COUNT(failed),
-                 COUNT(posted),          COUNT(waiting)};
+                 COUNT(prepared),        COUNT(links),
+                 COUNT(failed),          COUNT(posted),
+                 COUNT(waiting)};
 #undef COUNT
 
     if (msg == NULL || name == NULL || value == NULL)

@@ -7,6 +7,7 @@
 #include "msg/fail.h"
 #include "msg/kept.h"
 #include "msg/out.h"
+#include "msg/prepare.h"
 #include "msg/request.h"
 #include "msg/window.h"
 #include "util/failpoint.h"
@@ -73,6 +74,7 @@ int msg_link_end(struct msg_link *l, int code, const char *why)
         return l->code;
     snprintf(l->why, sizeof(l->why), "%s", why);
     link_reader_remove(l);
+    msg_prepare_end(l);
     if (l->state == LINK_OPENING)
         msg->opening--;
     l->state = LINK_ENDED;
@@ -153,6 +155,7 @@ void msg_link_close(struct msg_link *l)
 {
     if (l->in != NULL)
         (void)rpipe_close(l->in);
+    msg_prepare_end(l);
     msg_buffer_close_pipe(l);
     msg_window_close(l);
     msg_buffer_end(l);

@@ -12,7 +12,7 @@
  * they arrive, and parts of 40 bytes need no memory at all: a receiver that does not receive makes senders wait, and no ring is ever
  * left unread.
  *
- * Modules, from the bottom: wire, match, places, pool, cell; fail; buffer; out; request; advertise, kept, serve; window; link; move,
+ * Modules, from the bottom: wire, match, places, pool, cell; fail; buffer, prepare; out; request; advertise, kept, serve; window; link; move,
  * direct; arrive; progress; send, receive; wait, probe, cancel; context.
  */
 #ifndef MSG_MSG_H
@@ -114,6 +114,15 @@ struct msg_message {
     char slot[MSG_WIRE_SLOT_BYTES] __attribute__((aligned(8))); /* payload that came in a slot */
 };
 
+/* A block for the next message of a link (prepare.h). */
+struct msg_prepared {
+    raddr_t d;
+    char *mem;
+    size_t bytes;   /* 0: there is none */
+    size_t fetched; /* bytes of it whose lines were fetched */
+    size_t last;    /* of the last message that left through memory of the pipe */
+};
+
 struct msg_owed {
     uint64_t header;
     struct msg_wire_fields fields;
@@ -134,6 +143,8 @@ struct msg_link {
     int out_code; /* 0, or the code with which the pipe `out` has failed */
     int code;     /* ENDED */
     rch_t out, in;
+    bool mapped; /* `out` is memory of this host */
+    struct msg_prepared prepared;
     struct places places; /* of the peer's receives */
     uint64_t seen;        /* messages that have arrived */
     uint64_t out_units, out_consumed,
@@ -177,7 +188,7 @@ struct msg_counts {
     uint64_t received_posted, received_waiting, received_placed, received_offered;
     uint64_t rtr_sent, rtr_stored, rtr_dropped, rtr_refused, undone, parts, bytes_out, bytes_in;
     uint64_t sent_shared, chunks_written, chunks_fetched;
-    uint64_t written, fetched, received_written, registered, windows;
+    uint64_t written, fetched, received_written, registered, windows, prepared;
     uint64_t links, failed, posted, waiting; /* now; failed: since rmsg_open */
 };
 
@@ -191,6 +202,7 @@ struct rmsg {
     struct match_waiting waiting;
     struct pool requests, messages;
     struct link busy; /* links with something to send */
+    struct msg_link *preparing; /* (prepare.h); NULL: none */
     struct link
         sharing;      /* requests whose payload is moved by a cell, or by windows over a network */
     rregion_t memory; /* of this process; NULL: none */

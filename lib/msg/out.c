@@ -3,6 +3,7 @@
 #include "msg/out.h"
 
 #include "msg/buffer.h"
+#include "msg/prepare.h"
 #include "msg/request.h"
 #include "util/failpoint.h"
 
@@ -32,7 +33,7 @@ int msg_out_put(struct msg_link *l, uint64_t header, const void *mem, size_t byt
 
     if (bytes <= MSG_WIRE_SLOT_BYTES)
         return msg_out_put_slot(l, header, mem, bytes);
-    rc = rmalloc_nb(l->out, bytes, &d);
+    rc = msg_prepare_take(l, bytes, &d) ? 0 : rmalloc_nb(l->out, bytes, &d);
     if (MSG_UNLIKELY(rc != 0)) {
         if (rc != R_PENDING)
             msg_out_broken(l, rc);
@@ -302,6 +303,7 @@ static int msg_out_send_heap(struct msg_link *l, uint32_t space, uint32_t tag, c
         return rc;
     RPIPE_FAILPOINT("rmsg send: MSG written");
     l->msg->counts.sent_heap++;
+    msg_prepare_next(l, bytes);
     msg_out_sent(l, space, tag, bytes);
     return 0;
 }

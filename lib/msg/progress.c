@@ -13,6 +13,7 @@
 #include "msg/link.h"
 #include "msg/move.h"
 #include "msg/out.h"
+#include "msg/prepare.h"
 
 #include "util/clock.h"
 
@@ -145,6 +146,7 @@ int msg_progress_wait(struct rmsg *msg, struct msg_link *l, struct msg_wait *w)
         w->due = ++w->found % PROGRESS_FINDS == 0;
         return 0;
     }
+    msg_prepare(msg);
     if (MSG_LIKELY(++w->turns < PROGRESS_POLLS)) {
         msg_pause();
         return 0;

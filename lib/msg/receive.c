@@ -4,6 +4,7 @@
 #include "msg/arrive.h"
 #include "msg/fail.h"
 #include "msg/link.h"
+#include "msg/prepare.h"
 #include "msg/progress.h"
 #include "msg/request.h"
 #include "msg/send.h"
@@ -118,6 +119,7 @@ static inline int receive_next(const struct msg_link *l, rtaken_t *m)
     int rc = rpipe_take(l->in, m);
 
     for (int polls = 1; polls < RECEIVE_POLLS && rc == R_PENDING; polls++) {
+        msg_prepare(l->msg);
         msg_pause();
         rc = rpipe_take(l->in, m);
     }

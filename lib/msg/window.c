@@ -12,7 +12,7 @@
 /* As far as an address can be; what is not mapped fails when it is accessed. */
 #define WINDOW_BYTES ((size_t)(INTPTR_MAX - MSG_WIRE_WINDOW_BASE))
 
-static bool window_is_possible(const struct msg_link *l)
+static bool window_is_mapped(const struct msg_link *l)
 {
     rinfo_pipe_t info;
 
@@ -24,7 +24,8 @@ void msg_window_offer(struct msg_link *l)
     struct msg_wire_window w = {.probe = (uintptr_t)&l->msg->hello.magic};
     rwindow_handle_t handle;
 
-    if (!window_is_possible(l))
+    l->mapped = window_is_mapped(l);
+    if (!l->mapped)
         return;
     if (l->msg->memory == NULL &&
         rregion_open(&l->msg->memory, l->out, (void *)(uintptr_t)MSG_WIRE_WINDOW_BASE,
@@ -67,7 +68,7 @@ static const char *window_attach(struct msg_link *l, const void *mem, size_t byt
         return "two windows, or one of another length";
     memcpy(&w, mem, sizeof(w));
     memcpy(&handle, w.handle, sizeof(handle));
-    if (l->out_code != 0 || !window_is_possible(l) ||
+    if (l->out_code != 0 || !l->mapped ||
         rwindow_attach(&l->remote, l->out, &handle, R_NOWAIT) != 0) {
         l->remote = NULL; /* the kernel does not permit it, or the setting */
         return NULL;
@@ -84,7 +85,7 @@ static const char *window_keep_cells(struct msg_link *l, void *mem, size_t bytes
 {
     if (bytes != MSG_CELLS * sizeof(struct msg_cell) || l->in_cells != NULL)
         return "two sets of cells, or one of another length";
-    if (!window_is_possible(l))
+    if (!l->mapped)
         return "cells over a network";
     l->in_cells = (struct msg_cell *)mem;
     if ((uintptr_t)l->in_cells % sizeof(uint64_t) != 0)

@@ -96,6 +96,51 @@ static void lengths(void)
     CHECK_OK(NULL, network_barrier());
 }
 
+static uint64_t prepared(void)
+{
+    uint64_t n = 0;
+
+    MSG_OK(rmsg_count(msg, "prepared", &n));
+    return n;
+}
+
+/* Ranks 0 and 1, by turns: a message each way, filled by its number. */
+static void there_and_back(char *buf, size_t bytes, uint64_t number)
+{
+    for (int turn = 0; turn < 2; turn++) {
+        if (mp_rank == turn) {
+            pattern_fill(buf + 1, bytes - 1, number * 2 + (uint64_t)turn);
+            MSG_OK(rmsg_send(msg, 1 - mp_rank, 7, 8, buf, bytes, 0));
+        } else {
+            MSG_OK(rmsg_recv(msg, 1 - mp_rank, 7, 8, buf, bytes, NULL, 0));
+            CHECK(NULL, pattern_same(buf + 1, bytes - 1, number * 2 + (uint64_t)turn));
+        }
+    }
+}
+
+/* While a rank waits for an answer, memory for its next message is prepared, if the last two had one length. Both go on until both have had it. */
+static void prepared_while_waiting(void)
+{
+    enum { BYTES = 1000 };
+    static char buf[4 * BYTES];
+    uint64_t number = 0;
+    char mine, other;
+
+    if (mp_ranks == 1 || mp_rank > 1 || getenv("RPIPE_BTL") != NULL)
+        return;
+    do {
+        there_and_back(buf, BYTES, number++);
+        mine = prepared() > 0;
+        if (mp_rank == 1)
+            MSG_OK(rmsg_recv(msg, 0, 7, 9, &other, 1, NULL, 0));
+        MSG_OK(rmsg_send(msg, 1 - mp_rank, 7, 9, &mine, 1, 0));
+        if (mp_rank == 0)
+            MSG_OK(rmsg_recv(msg, 1, 7, 9, &other, 1, NULL, 0));
+    } while (!mine || !other);
+    for (uint64_t i = 0; i < 200; i++) /* then with another length, which does not take it */
+        there_and_back(buf, i / 3 % 2 == 0 ? BYTES : 4 * BYTES, number++);
+}
+
 /* Rank 0 has a link to rank 1 alone, and only tests a request: it accepts the link of rank 2 meanwhile. */
 static void accepted_by_tests(void)
 {
@@ -139,6 +184,7 @@ int main(int argc, char **argv)
     MSG_OK(rmsg_open(&msg, &cfg));
     other_messages_first();
     lengths();
+    prepared_while_waiting();
     accepted_by_tests();
     MSG_OK(rmsg_close(msg));
     return mp_end();
