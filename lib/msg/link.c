@@ -130,7 +130,7 @@ const char *msg_link_ended(struct msg_link *l, enum msg_wire_reason reason)
     static const char *const why[MSG_WIRE_REASONS_END] = {
         [MSG_WIRE_VIOLATION] = "it has ended it, because this process has violated the protocol",
         [MSG_WIRE_FAULT] = "it has ended it, because the memory of a message is not accessible",
-        [MSG_WIRE_LATE] = "it has ended it, because this process was late in writing a payload"};
+        [MSG_WIRE_LATE] = "it has ended it, because this process was late in moving a payload"};
 
     (void)msg_link_end(l, -ECONNRESET, why[reason]);
     return NULL;
@@ -151,12 +151,20 @@ void msg_link_stop(struct msg_link *l)
             msg_request_stop(l->cell_of[i]);
 }
 
+/* Transfers keep the pipe open (rclose), so the peer does not get its end: it gets END, and what it has offered does not wait any more. */
+static void link_end_kept(struct msg_link *l)
+{
+    if (l->direct != NULL && l->direct->kept != NULL && l->state == LINK_OPEN && l->out_code == 0)
+        (void)rpipe_post(l->direct->kept, l, 0, msg_wire_header(MSG_WIRE_END, 0, MSG_WIRE_LATE));
+}
+
 void msg_link_close(struct msg_link *l)
 {
     if (l->in != NULL)
         (void)rpipe_close(l->in);
     msg_prepare_end(l);
     msg_buffer_close_pipe(l);
+    link_end_kept(l);
     msg_window_close(l);
     msg_buffer_end(l);
     free(l->owed);

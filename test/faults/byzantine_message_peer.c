@@ -18,8 +18,11 @@
 
 #include <rmsg.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
 
 enum { VICTIM, BYZANTINE, HONEST, LARGE = 100000, DEADLINE_MS = 20000 };
+enum { REPLACED = 150, PREPARED = 1001, REPLACING }; /* window_replaced */
 
 #define SHARE 64u
 #define NO_SEND 0x00100777u
@@ -29,6 +32,7 @@ static uint64_t seed;
 static unsigned rounds = 60;
 static const char *only;
 static bool network;
+static struct board *shared;
 
 /* ---- the link, as rank 1 makes it ---- */
 
@@ -382,6 +386,37 @@ window_many(struct evil *e) /* each in the place of the last one: no violation b
         announce(e, 1, &w);
     kind_0(e);
 }
+/*
+ * A payload is on its way into window 1, and this process is stopped, so that it stays there: until then windows that lose their number
+ * cannot be detached. The victim has to bound them.
+ */
+static void window_replaced(struct evil *e)
+{
+    static char large[LARGE];
+    struct msg_wire_window w = {.probe = 0};
+    rwindow_handle_t handle;
+
+    CHECK(e->out, rregion_open(&e->memory, e->out, large, LARGE) == 0);
+    CHECK(e->out, rwindow_open(&e->window, e->out, e->memory, RWINDOW_WRITE, &handle) == 0);
+    memcpy(w.handle, &handle, sizeof(w.handle));
+    rank_reached(shared, BYZANTINE, PREPARED);
+    rank_wait_go(shared, 1); /* the victim is stopped */
+    announce(e, 1, &w);
+    TELL(CTS, 0, e->send, .id = 7, .bytes = LARGE, .extra = 1, .where = 1);
+    for (uint32_t i = 0; i < REPLACED; i++)
+        announce(e, 2 + i % 2, &w);
+    rank_reached(shared, BYZANTINE, REPLACING);
+    rank_wait_go(shared, 2); /* this process was stopped, and the victim has read all of that */
+    kind_0(e);
+}
+static void read_all_that_was_sent(rmsg_t msg)
+{
+    while (atomic_load(&shared->rank[BYZANTINE].phase) != REPLACING)
+        CHECK(NULL, rmsg_progress(msg) == 0);
+    for (int turn = 0; turn < REPLACED; turn++)
+        CHECK(NULL, rmsg_progress(msg) == 0);
+    rank_reached(shared, VICTIM, REPLACING);
+}
 static void rts_outside(struct evil *e)
 {
     announce_area(e);
@@ -522,7 +557,8 @@ static const struct violation violations[] = {V(kind_0),
                                               W(written_none),
                                               W(written_early),
                                               W(written_twice),
-                                              W(written_in_part)};
+                                              W(written_in_part),
+                                              W(window_replaced)};
 enum { CASES = sizeof(violations) / sizeof(violations[0]) };
 
 /* ---- random messages ---- */
@@ -628,7 +664,7 @@ static void must_have_ended(int rc, const struct violation *v, const char *what)
 static void be_the_victim(size_t i)
 {
     static char large[LARGE], offer[LARGE], few[64];
-    const rmsg_config_t cfg = {.context = i + 1, .timeout_ms = DEADLINE_MS};
+    const rmsg_config_t cfg = {.context = i + 1, .slots = 256, .timeout_ms = DEADLINE_MS};
     const struct violation v = case_of(i);
     rmsg_request_t r[4];
     rmsg_t msg;
@@ -642,6 +678,8 @@ static void be_the_victim(size_t i)
     rc = rmsg_send(msg, BYZANTINE, 0, 3, few, 8, 0); /* the link is opened, and may end, in it */
     if (rc != 0)
         must_have_ended(rc, &v, "the first send");
+    if (v.commit == window_replaced)
+        read_all_that_was_sent(msg);
     rc = rmsg_wait(msg, &r[3], NULL, 0);
     must_have_ended(rc, &v, "a receive");
     for (int k = 0; k < 3; k++) { /* complete before, or with the link */
@@ -674,6 +712,7 @@ static int be(int rank, struct board *board, const void *arguments)
     rmsg_t honest = NULL;
 
     (void)arguments;
+    shared = board;
     CHECK(NULL, rinit(NULL, NULL) == 0);
     if (rank != BYZANTINE)
         CHECK(NULL, rmsg_open(&honest, &cfg) == 0);
@@ -694,12 +733,41 @@ static int be(int rank, struct board *board, const void *arguments)
     return 0;
 }
 
+static void stop(struct job *job, int rank)
+{
+    siginfo_t info;
+
+    job_kill(job, rank, SIGSTOP);
+    EXPECT(waitid(P_PID, (id_t)job->pid[rank], &info, WSTOPPED) == 0, "rank %d has not stopped",
+           rank);
+}
+
+/* Of window_replaced: everything is sent while the victim is stopped, and it reads everything while the peer is. */
+static void stop_one_after_the_other(struct job *job)
+{
+    if (!job_reached(job, BYZANTINE, PREPARED))
+        return;
+    stop(job, VICTIM);
+    atomic_store(&job->board->go, 1);
+    if (job_reached(job, BYZANTINE, REPLACING)) {
+        stop(job, BYZANTINE);
+        job_kill(job, VICTIM, SIGCONT);
+        (void)job_reached(job, VICTIM, REPLACING);
+        job_kill(job, BYZANTINE, SIGCONT);
+    } else {
+        job_kill(job, VICTIM, SIGCONT);
+    }
+    atomic_store(&job->board->go, 2);
+}
+
 static void play(void)
 {
     struct job job;
 
     job_prepare(&job, 3);
     job_start(&job, be, NULL);
+    if (is_chosen(CASES - 1)) /* window_replaced */
+        stop_one_after_the_other(&job);
     for (int rank = 0; rank < 3; rank++)
         EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0), "%s: rank %d: status 0x%x",
                network ? "tcp" : "shm", rank, (unsigned)job.status[rank]);

@@ -21,6 +21,7 @@ fault_tests = \
 	test/faults/close_without_memory \
 	test/faults/kept_handshakes \
 	test/faults/leaks \
+	test/faults/message_close \
 	test/faults/message_crossings \
 	test/faults/message_peers \
 	test/faults/passed_descriptors \
@@ -111,6 +112,7 @@ test_faults_byzantine_coll_SOURCES = test/faults/byzantine_coll.c test/lib/job.c
 test_faults_byzantine_cast_SOURCES = test/faults/byzantine_cast.c test/lib/job.c
 test_faults_byzantine_message_peer_SOURCES = test/faults/byzantine_message_peer.c test/lib/job.c
 test_faults_leaks_SOURCES = test/faults/leaks.c test/lib/job.c
+test_faults_message_close_SOURCES = test/faults/message_close.c test/lib/job.c
 test_faults_message_crossings_SOURCES = test/faults/message_crossings.c test/lib/job.c
 test_faults_message_crossings_LDADD = $(with_steps)
 test_faults_message_peers_SOURCES = test/faults/message_peers.c test/lib/job.c
