@@ -20,6 +20,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,17 +33,25 @@
 #define AT_STATX_DONT_SYNC 0x4000
 #endif
 
+enum { RGPU_EVENTS = 16 };
+
 struct rgpu {
     struct driver driver;
     rmemory_ops_t memory;
     struct driver_properties properties; /* of what alloc makes */
     size_t granularity;                  /* of sizes of mappings */
     void *context, *copies;              /* the primary context; a stream for copies */
+    void *event[RGPU_EVENTS];            /* that no wait uses; under the lock */
+    int events;
     int device;
+    enum { WRITES_IN_ORDER, WRITES_FLUSHED, WRITES_UNORDERED } writes; /* by networks */
+    atomic_bool registered; /* rgpu_dmabuf has made a descriptor */
+    atomic_bool stuck;      /* a copy has not ended in time */
     rgpu_wait_t wait;
+    int wait_ms;
     void *stream;
     char name[100];
-    pthread_mutex_t lock; /* of error */
+    pthread_mutex_t lock; /* of error and event */
     char error[RGPU_ERROR_BYTES];
 };
 
@@ -194,6 +203,10 @@ static int rgpu_dmabuf(void *argument, void *base, size_t bytes, int *fd)
     if (gpu->driver.range_fd == NULL)
         return rgpu_fail(gpu, -ENOTSUP, "the driver has no %s: it is too old",
                          driver_function(&gpu->driver, offsetof(struct driver, range_fd)));
+    if (gpu->writes == WRITES_UNORDERED)
+        return rgpu_fail(gpu, -ENOTSUP,
+                         "the device does not keep writes of networks in order, and the driver has "
+                         "nothing to flush them");
     rc = rgpu_enter(gpu, &pushed);
     if (rc != 0)
         return rc;
@@ -203,6 +216,7 @@ static int rgpu_dmabuf(void *argument, void *base, size_t bytes, int *fd)
     if (rc != 0)
         return rc;
     (void)fcntl(exported, F_SETFD, FD_CLOEXEC);
+    atomic_store(&gpu->registered, true);
     *fd = exported;
     return 0;
 }
@@ -273,41 +287,6 @@ static int rgpu_import(void *argument, int fd, size_t bytes, void **base)
 
 /* ---- bytes ---- */
 
-/*
- * Copies have a stream of their own, so that they wait for nothing else, and are complete when it is: a copy from memory that is not pinned
- * may return when the bytes are staged.
- */
-static int rgpu_copied(struct rgpu *gpu, int rc)
-{
-    return rc == 0 ? RGPU_CALL(gpu, stream_synchronize, gpu->copies) : rc;
-}
-
-static int rgpu_copy_in(void *argument, void *to, const void *from, size_t bytes)
-{
-    struct rgpu *gpu = argument;
-    bool pushed;
-    int rc = rgpu_enter(gpu, &pushed);
-
-    if (rc != 0)
-        return rc;
-    rc = rgpu_copied(gpu, RGPU_CALL(gpu, copy_in, (uintptr_t)to, from, bytes, gpu->copies));
-    rgpu_leave(gpu, pushed);
-    return rc;
-}
-
-static int rgpu_copy_out(void *argument, void *to, const void *from, size_t bytes)
-{
-    struct rgpu *gpu = argument;
-    bool pushed;
-    int rc = rgpu_enter(gpu, &pushed);
-
-    if (rc != 0)
-        return rc;
-    rc = rgpu_copied(gpu, RGPU_CALL(gpu, copy_out, to, (uintptr_t)from, bytes, gpu->copies));
-    rgpu_leave(gpu, pushed);
-    return rc;
-}
-
 static int64_t rgpu_clock_ns(void)
 {
     struct timespec t;
@@ -316,26 +295,127 @@ static int64_t rgpu_clock_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Polls, since the driver's own wait has no deadline. Gives the core away after 50 us. */
-static int rgpu_wait_for_stream(struct rgpu *gpu)
+/* Polls `of`, since the driver's own waits have no deadline. Gives the core away after 50 us. */
+static int rgpu_poll(struct rgpu *gpu, size_t call, int (*query)(void *), void *of,
+                     const char *what)
 {
     int64_t begun = rgpu_clock_ns(), waited = 0;
     int code;
 
-    while ((code = gpu->driver.stream_query(gpu->stream)) == DRIVER_NOT_READY) {
+    while ((code = query(of)) == DRIVER_NOT_READY) {
         waited = rgpu_clock_ns() - begun;
-        if (waited > RGPU_WAIT_MS * INT64_C(1000000))
-            return rgpu_fail(gpu, -ETIMEDOUT, "the stream has not completed its work for %d ms",
-                             RGPU_WAIT_MS);
+        if (waited > gpu->wait_ms * INT64_C(1000000))
+            return rgpu_fail(gpu, -ETIMEDOUT, "%s has not completed for %d ms", what, gpu->wait_ms);
         if (waited > 50000)
             sched_yield();
     }
-    return rgpu_result(gpu, offsetof(struct driver, stream_query), code);
+    return rgpu_result(gpu, call, code);
+}
+
+#define RGPU_POLL(gpu, query, of, what)                                                            \
+    rgpu_poll((gpu), offsetof(struct driver, query), (gpu)->driver.query, (of), (what))
+
+/* An event for one wait: threads that wait at the same time have one each. */
+static int rgpu_event_take(struct rgpu *gpu, void **event)
+{
+    *event = NULL;
+    pthread_mutex_lock(&gpu->lock);
+    if (gpu->events > 0)
+        *event = gpu->event[--gpu->events];
+    pthread_mutex_unlock(&gpu->lock);
+    return *event != NULL ? 0 : RGPU_CALL(gpu, event_create, event, DRIVER_NO_TIMING);
+}
+
+static void rgpu_event_put(struct rgpu *gpu, void *event)
+{
+    pthread_mutex_lock(&gpu->lock);
+    if (gpu->events < RGPU_EVENTS) {
+        gpu->event[gpu->events++] = event;
+        event = NULL;
+    }
+    pthread_mutex_unlock(&gpu->lock);
+    if (event != NULL)
+        (void)gpu->driver.event_destroy(event);
+}
+
+struct rgpu_copy {
+    void *to;
+    const void *from;
+    size_t bytes;
+    bool in; /* into the device */
+};
+
+/*
+ * Copies have a stream of their own, so that they wait for nothing else, and are complete when an event behind them is: a copy from
+ * memory that is not pinned may return when the bytes are staged. The event is there before the copy, which would be in flight without it.
+ */
+static int rgpu_copy_with(struct rgpu *gpu, const struct rgpu_copy *c, void *event)
+{
+    int rc = c->in ? RGPU_CALL(gpu, copy_in, (uintptr_t)c->to, c->from, c->bytes, gpu->copies)
+                   : RGPU_CALL(gpu, copy_out, c->to, (uintptr_t)c->from, c->bytes, gpu->copies);
+    int recorded;
+
+    if (rc != 0)
+        return rc;
+    recorded = RGPU_CALL(gpu, event_record, event, gpu->copies);
+    rc = recorded == 0 ? RGPU_POLL(gpu, event_query, event, "a copy")
+                       : RGPU_POLL(gpu, stream_query, gpu->copies, "a copy");
+    if (rc == -ETIMEDOUT)
+        atomic_store(&gpu->stuck, true);
+    return recorded != 0 ? recorded : rc;
+}
+
+static int rgpu_copy(struct rgpu *gpu, const struct rgpu_copy *c)
+{
+    void *event;
+    bool pushed;
+    int rc;
+
+    if (atomic_load(&gpu->stuck))
+        return rgpu_fail(gpu, -EIO, "an earlier copy has not completed, and may be made yet");
+    rc = rgpu_enter(gpu, &pushed);
+    if (rc != 0)
+        return rc;
+    rc = rgpu_event_take(gpu, &event);
+    if (rc == 0) {
+        rc = rgpu_copy_with(gpu, c, event);
+        rgpu_event_put(gpu, event);
+    }
+    rgpu_leave(gpu, pushed);
+    return rc;
+}
+
+static int rgpu_copy_in(void *argument, void *to, const void *from, size_t bytes)
+{
+    return rgpu_copy(argument, &(struct rgpu_copy){to, from, bytes, true});
+}
+
+static int rgpu_copy_out(void *argument, void *to, const void *from, size_t bytes)
+{
+    return rgpu_copy(argument, &(struct rgpu_copy){to, from, bytes, false});
+}
+
+/* All work of the context, by an event where the driver has one for that. */
+static int rgpu_wait_for_context(struct rgpu *gpu)
+{
+    void *event;
+    int rc;
+
+    if (gpu->driver.context_record == NULL)
+        return RGPU_CALL(gpu, synchronize);
+    rc = rgpu_event_take(gpu, &event);
+    if (rc != 0)
+        return rc;
+    rc = RGPU_CALL(gpu, context_record, gpu->context, event);
+    if (rc == 0)
+        rc = RGPU_POLL(gpu, event_query, event, "the work of the context");
+    rgpu_event_put(gpu, event);
+    return rc;
 }
 
 /*
- * What a kernel has stored is visible to all processes when its stream is complete. At the reader nothing is left to do: work that is
- * started after that sees it, so the table has no `arrived`.
+ * What a kernel has stored is visible to all processes when its stream is complete. At the reader nothing is left to do within a host:
+ * work that is started after that sees it.
  */
 static int rgpu_left(void *argument, void *at, size_t bytes)
 {
@@ -349,7 +429,27 @@ static int rgpu_left(void *argument, void *at, size_t bytes)
     rc = rgpu_enter(gpu, &pushed);
     if (rc != 0)
         return rc;
-    rc = gpu->wait == RGPU_WAIT_STREAM ? rgpu_wait_for_stream(gpu) : RGPU_CALL(gpu, synchronize);
+    rc = gpu->wait == RGPU_WAIT_STREAM
+             ? RGPU_POLL(gpu, stream_query, gpu->stream, "the work of the stream")
+             : rgpu_wait_for_context(gpu);
+    rgpu_leave(gpu, pushed);
+    return rc;
+}
+
+/* In the table of a device that does not keep writes of networks in order with its later work. */
+static int rgpu_arrived(void *argument, void *at, size_t bytes)
+{
+    struct rgpu *gpu = argument;
+    bool pushed;
+    int rc;
+
+    (void)at, (void)bytes;
+    if (!atomic_load_explicit(&gpu->registered, memory_order_relaxed))
+        return 0; /* no network writes into its memory */
+    rc = rgpu_enter(gpu, &pushed);
+    if (rc != 0)
+        return rc;
+    rc = RGPU_CALL(gpu, flush, DRIVER_THIS_CONTEXT, DRIVER_TO_OWNER);
     rgpu_leave(gpu, pushed);
     return rc;
 }
@@ -370,13 +470,29 @@ static int rgpu_prepare(struct rgpu *gpu)
     return rc;
 }
 
+static int rgpu_attribute(const struct rgpu *gpu, int attribute)
+{
+    int value = 0;
+
+    return gpu->driver.attribute(&value, attribute, gpu->device) == DRIVER_SUCCESS ? value : 0;
+}
+
 /* Devices that share the memory of the host cannot, and refuse memory with this flag. */
 static bool rgpu_reached_by_networks(const struct rgpu *gpu)
 {
-    int can = 0;
+    return gpu->driver.attribute != NULL && rgpu_attribute(gpu, DRIVER_NETWORKS) != 0;
+}
 
-    return gpu->driver.attribute != NULL &&
-           gpu->driver.attribute(&can, DRIVER_NETWORKS, gpu->device) == DRIVER_SUCCESS && can != 0;
+/* HIP has nothing of this kind. */
+static int rgpu_writes_of_networks(const struct rgpu *gpu)
+{
+    if (gpu->driver.attribute == NULL ||
+        rgpu_attribute(gpu, DRIVER_WRITES_ORDERING) >= DRIVER_TO_OWNER)
+        return WRITES_IN_ORDER;
+    return gpu->driver.flush != NULL &&
+                   (rgpu_attribute(gpu, DRIVER_FLUSH_OPTIONS) & DRIVER_FLUSH_BY_HOST) != 0
+               ? WRITES_FLUSHED
+               : WRITES_UNORDERED;
 }
 
 static int rgpu_open_device(struct rgpu *gpu, int ordinal)
@@ -392,6 +508,7 @@ static int rgpu_open_device(struct rgpu *gpu, int ordinal)
     gpu->properties = (struct driver_properties){
         .type = DRIVER_PINNED, .handle_types = DRIVER_FD, .location = {DRIVER_DEVICE, gpu->device}};
     gpu->properties.flags[DRIVER_FLAG_NETWORKS] = rgpu_reached_by_networks(gpu);
+    gpu->writes = rgpu_writes_of_networks(gpu);
     rc = rgpu_enter(gpu, &pushed);
     if (rc == 0) {
         rc = rgpu_prepare(gpu);
@@ -425,6 +542,7 @@ int rgpu_open(rgpu_t *opened, const char *api, const char *library, int device, 
         free(gpu);
         return rc;
     }
+    gpu->wait_ms = RGPU_WAIT_MS;
     gpu->memory = (rmemory_ops_t){.version = RMEMORY_VERSION,
                                   .name = gpu->driver.api,
                                   .argument = gpu,
@@ -435,6 +553,7 @@ int rgpu_open(rgpu_t *opened, const char *api, const char *library, int device, 
                                   .copy_in = rgpu_copy_in,
                                   .copy_out = rgpu_copy_out,
                                   .left = rgpu_left,
+                                  .arrived = gpu->writes == WRITES_FLUSHED ? rgpu_arrived : NULL,
                                   .dmabuf = rgpu_dmabuf};
     *opened = gpu;
     return 0;
@@ -445,6 +564,8 @@ void rgpu_close(rgpu_t gpu)
     bool pushed;
 
     if (rgpu_enter(gpu, &pushed) == 0) {
+        while (gpu->events > 0)
+            (void)gpu->driver.event_destroy(gpu->event[--gpu->events]);
         (void)gpu->driver.stream_destroy(gpu->copies);
         rgpu_leave(gpu, pushed);
     }
@@ -460,6 +581,8 @@ void rgpu_wait_for(rgpu_t gpu, rgpu_wait_t what, void *stream)
     gpu->wait = what;
     gpu->stream = stream;
 }
+
+void rgpu_set_wait_ms(rgpu_t gpu, int ms) { gpu->wait_ms = ms; }
 
 void rgpu_error(rgpu_t gpu, char *error, size_t bytes)
 {

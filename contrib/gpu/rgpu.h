@@ -27,11 +27,15 @@ typedef struct rgpu *rgpu_t;
 
 /* What rwrite waits for, so that the other process finds what kernels have stored in a message. */
 typedef enum {
-    RGPU_WAIT_CONTEXT = 0, /* all work of the context, without a deadline; the default */
-    RGPU_WAIT_STREAM = 1,  /* the work of one stream, for RGPU_WAIT_MS at most: then -ETIMEDOUT */
+    RGPU_WAIT_CONTEXT = 0, /* all work of the context; the default */
+    RGPU_WAIT_STREAM = 1,  /* the work of one stream */
     RGPU_WAIT_NOT = 2      /* nothing: the program has waited */
 } rgpu_wait_t;
 
+/*
+ * For how long rwrite and copies wait: then -ETIMEDOUT. After a copy that has not ended in this time every copy is -EIO, since the device
+ * may still make the first one. A driver without cuCtxRecordEvent (CUDA before 12.5, HIP) waits for all of a context without a deadline.
+ */
 #define RGPU_WAIT_MS 60000
 
 /*
@@ -47,6 +51,8 @@ void rgpu_close(rgpu_t gpu);
 const rmemory_ops_t *rgpu_memory(rgpu_t gpu);
 /* stream: a CUstream or hipStream_t, which RGPU_WAIT_STREAM needs. Not while another thread is in rwrite. */
 void rgpu_wait_for(rgpu_t gpu, rgpu_wait_t what, void *stream);
+/* Another time than RGPU_WAIT_MS. Not while another thread is in a call on a pipe. */
+void rgpu_set_wait_ms(rgpu_t gpu, int ms);
 /* The message of the last call of the driver that failed, in any thread: what the library reports has its -errno alone. */
 void rgpu_error(rgpu_t gpu, char *error, size_t bytes);
 

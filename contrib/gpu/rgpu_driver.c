@@ -36,7 +36,10 @@ static const struct {
     {AT(stream_create), {"cuStreamCreate", "hipStreamCreateWithFlags"}},
     {AT(stream_destroy), {"cuStreamDestroy_v2", "hipStreamDestroy"}},
     {AT(stream_query), {"cuStreamQuery", "hipStreamQuery"}},
-    {AT(stream_synchronize), {"cuStreamSynchronize", "hipStreamSynchronize"}},
+    {AT(event_create), {"cuEventCreate", "hipEventCreateWithFlags"}},
+    {AT(event_destroy), {"cuEventDestroy_v2", "hipEventDestroy"}},
+    {AT(event_record), {"cuEventRecord", "hipEventRecord"}},
+    {AT(event_query), {"cuEventQuery", "hipEventQuery"}},
     {AT(copy_in), {"cuMemcpyHtoDAsync_v2", "hipMemcpyHtoDAsync"}},
     {AT(copy_out), {"cuMemcpyDtoHAsync_v2", "hipMemcpyDtoHAsync"}},
     {AT(granularity), {"cuMemGetAllocationGranularity", "hipMemGetAllocationGranularity"}},
@@ -51,14 +54,16 @@ static const struct {
     {AT(map), {"cuMemMap", "hipMemMap"}},
     {AT(unmap), {"cuMemUnmap", "hipMemUnmap"}},
     {AT(set_access), {"cuMemSetAccess", "hipMemSetAccess"}},
-    /* a driver need not have the last two */
+    /* a driver need not have the last four */
     {AT(attribute), {"cuDeviceGetAttribute", NULL}},
+    {AT(context_record), {"cuCtxRecordEvent", NULL}},
+    {AT(flush), {"cuFlushGPUDirectRDMAWrites", NULL}},
     {AT(range_fd), {"cuMemGetHandleForAddressRange", "hipMemGetHandleForAddressRange"}},
 };
 #undef AT
 enum {
     DRIVER_NAMES = sizeof(driver_names) / sizeof(driver_names[0]),
-    DRIVER_NEEDED = DRIVER_NAMES - 2
+    DRIVER_NEEDED = DRIVER_NAMES - 4
 };
 
 static void *driver_load(const char *library, const char *const *libraries, char *error,

@@ -23,9 +23,15 @@ enum { /* codes */
 };
 enum { DRIVER_PINNED = 1, DRIVER_DEVICE = 1, DRIVER_FD = 1, DRIVER_READ_WRITE = 3 };
 enum { DRIVER_DMABUF = 1 }; /* type of a handle of a range of addresses */
-enum { /* attribute of a device of CUDA: memory with handles can be reached by networks, if it is made for that */
-       DRIVER_NETWORKS = 110
+enum {                      /* attributes of a device of CUDA */
+       DRIVER_NETWORKS =
+           110, /* memory with handles can be reached by networks, if it is made for that */
+       DRIVER_FLUSH_OPTIONS = 117, /* DRIVER_FLUSH_BY_HOST: flush is there */
+       DRIVER_WRITES_ORDERING =
+           118 /* for which devices writes of networks are in order with what follows them */
 };
+enum { DRIVER_FLUSH_BY_HOST = 1, DRIVER_THIS_CONTEXT = 0, DRIVER_TO_OWNER = 100 };
+enum { DRIVER_NO_TIMING = 2 };    /* flag of an event */
 enum { DRIVER_NON_BLOCKING = 1 }; /* flag of a stream: not ordered with the default stream */
 
 struct driver_location {
@@ -68,7 +74,10 @@ struct driver {
     int (*stream_create)(void **stream, unsigned flags);
     int (*stream_destroy)(void *stream);
     int (*stream_query)(void *stream);
-    int (*stream_synchronize)(void *stream);
+    int (*event_create)(void **event, unsigned flags);
+    int (*event_destroy)(void *event);
+    int (*event_record)(void *event, void *stream);
+    int (*event_query)(void *event);
     int (*copy_in)(uint64_t to, const void *from, size_t bytes, void *stream);
     int (*copy_out)(void *to, uint64_t from, size_t bytes, void *stream);
 
@@ -88,6 +97,8 @@ struct driver {
 
     /* NULL: this driver has none */
     int (*attribute)(int *value, int attribute, int device);
+    int (*context_record)(void *context, void *event); /* all work of the context */
+    int (*flush)(int target, int scope);               /* of writes by networks */
     int (*range_fd)(void *fd, uint64_t at, size_t bytes, int type, unsigned long long flags);
 };
 

@@ -4,11 +4,12 @@
  * driver that are used there, or with those of HIP (-DFAKE_HIP).
  *
  * Memory is a memfd, and an address of the device is mapped to nothing: a load or store of a processor there is a SIGSEGV. Copies
- * and kernels are put into a stream, and done when that is synchronized, or at the third query: without a wait the memory has what was
- * there before. Functions that need a context fail without one. A mapping of another size than the memory, an access outside of a
+ * and kernels are put into a stream, and done when that is synchronized, or at the third query of it or of an event behind them: without a
+ * wait the memory has what was there before. Functions that need a context fail without one. A mapping of another size than the memory, an access outside of a
  * mapping that set_access has opened, and a descriptor that is no memory of this driver's are errors, as they are of the real one.
  *
- * A test lets the next call of a function fail (fake_gpu_fail), and counts what has been made and not been given back (fake_gpu_live).
+ * A test lets the next call of a function fail (fake_gpu_fail) and all queries find work that does not end (fake_gpu_stall), and counts what
+ * has been made and not been given back (fake_gpu_live), and flushes of what networks have written (fake_gpu_flushes).
  */
 #include "examples/gpu.h"
 
@@ -77,6 +78,13 @@ struct work {
 
 struct stream {
     struct work *first, **last;
+    uint64_t submitted, done;
+    int queries;
+};
+
+struct event { /* what was submitted when it was recorded */
+    struct stream *stream[MOST];
+    uint64_t upto[MOST];
     int queries;
 };
 
@@ -84,7 +92,8 @@ static pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct memory fake_memory[MOST];
 static struct range fake_range[MOST];
 static struct stream *fake_stream[MOST];
-static int fake_contexts, fake_modules;
+static int fake_contexts, fake_modules, fake_events, fake_flushed;
+static bool fake_stalled;
 static bool fake_ready;
 static char fake_failing[64];
 static int fake_code;
@@ -100,10 +109,14 @@ void fake_gpu_fail(const char *function, int code)
     pthread_mutex_unlock(&fake_lock);
 }
 
-/* Handles, ranges, mappings, streams, contexts and modules. */
+void fake_gpu_stall(int stalled) { fake_stalled = stalled != 0; }
+
+int fake_gpu_flushes(void) { return fake_flushed; }
+
+/* Handles, ranges, mappings, streams, events, contexts and modules. */
 int fake_gpu_live(void)
 {
-    int live = fake_contexts + fake_modules;
+    int live = fake_contexts + fake_modules + fake_events;
 
     pthread_mutex_lock(&fake_lock);
     for (int i = 0; i < MOST; i++)
@@ -187,12 +200,27 @@ int NAME(cuDeviceGetName, hipDeviceGetName)(char *name, int bytes, int device)
 }
 
 #ifndef FAKE_HIP
-/* CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED */
+/* FAKE_GPU_UNORDERED: writes of networks have to be flushed; FAKE_GPU_UNORDERED=never: and cannot be. */
 int cuDeviceGetAttribute(int *value, int attribute, int device)
 {
+    const char *unordered = getenv("FAKE_GPU_UNORDERED");
+
     BEGIN(false);
-    *value = attribute == 110 && getenv("FAKE_GPU_WITHOUT_NETWORKS") == NULL;
+    *value = 0;
+    if (attribute == 110) /* GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED */
+        *value = getenv("FAKE_GPU_WITHOUT_NETWORKS") == NULL;
+    if (attribute == 117) /* GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS */
+        *value = unordered == NULL || strcmp(unordered, "never") != 0;
+    if (attribute == 118) /* GPU_DIRECT_RDMA_WRITES_ORDERING */
+        *value = unordered == NULL ? 100 : 0;
     return fake_end(device == 0 ? SUCCESS : INVALID_DEVICE);
+}
+
+int cuFlushGPUDirectRDMAWrites(int target, int scope)
+{
+    BEGIN(true);
+    fake_flushed++;
+    return fake_end(target == 0 && scope == 100 ? SUCCESS : INVALID_VALUE);
 }
 #endif
 
@@ -522,24 +550,28 @@ static int fake_do(const struct work *w)
     return SUCCESS;
 }
 
-static int fake_complete(struct stream *s)
+static int fake_complete_to(struct stream *s, uint64_t upto)
 {
     int code = SUCCESS;
 
-    while (s->first != NULL) {
+    while (s->first != NULL && s->done < upto) {
         struct work *w = s->first;
         int one = fake_do(w);
 
         code = code == SUCCESS ? one : code;
         s->first = w->next;
+        s->done++;
         if (w->what == COPY_IN)
             free(w->host);
         free(w);
     }
-    s->last = &s->first;
+    if (s->first == NULL)
+        s->last = &s->first;
     s->queries = 0;
     return code;
 }
+
+static int fake_complete(struct stream *s) { return fake_complete_to(s, UINT64_MAX); }
 
 static int fake_submit(struct stream *s, const struct work *work)
 {
@@ -555,6 +587,7 @@ static int fake_submit(struct stream *s, const struct work *work)
         memcpy(w->host, work->host, w->bytes);
     }
     w->next = NULL;
+    s->submitted++;
     *s->last = w;
     s->last = &w->next;
     return SUCCESS;
@@ -578,7 +611,7 @@ int NAME(cuStreamQuery, hipStreamQuery)(void *stream)
     struct stream *s = stream;
 
     BEGIN(true);
-    if (s->first != NULL && ++s->queries < QUERIES)
+    if (s->first != NULL && (fake_stalled || ++s->queries < QUERIES))
         return fake_end(NOT_READY);
     return fake_end(fake_complete(s));
 }
@@ -587,6 +620,72 @@ int NAME(cuStreamSynchronize, hipStreamSynchronize)(void *stream)
 {
     BEGIN(true);
     return fake_end(fake_complete(stream));
+}
+
+int NAME(cuEventCreate, hipEventCreateWithFlags)(void **event, unsigned flags)
+{
+    BEGIN(true);
+    *event = calloc(1, sizeof(struct event));
+    if (*event == NULL)
+        abort();
+    fake_events++;
+    return fake_end(flags == 2 ? SUCCESS : INVALID_VALUE);
+}
+
+int NAME(cuEventDestroy_v2, hipEventDestroy)(void *event)
+{
+    BEGIN(true);
+    free(event);
+    fake_events--;
+    return fake_end(SUCCESS);
+}
+
+/* stream NULL: all of them. Under the lock. */
+static int fake_record(struct event *e, const void *stream)
+{
+    memset(e, 0, sizeof(*e));
+    for (int i = 0; i < MOST; i++)
+        if (fake_stream[i] != NULL && (stream == NULL || fake_stream[i] == stream)) {
+            e->stream[i] = fake_stream[i];
+            e->upto[i] = fake_stream[i]->submitted;
+        }
+    return SUCCESS;
+}
+
+int NAME(cuEventRecord, hipEventRecord)(void *event, void *stream)
+{
+    BEGIN(true);
+    return fake_end(stream != NULL ? fake_record(event, stream) : INVALID_VALUE);
+}
+
+#ifndef FAKE_HIP
+int cuCtxRecordEvent(void *context, void *event)
+{
+    BEGIN(false);
+    return fake_end(context == &fake_contexts ? fake_record(event, NULL) : INVALID_CONTEXT);
+}
+#endif
+
+int NAME(cuEventQuery, hipEventQuery)(void *event)
+{
+    struct event *e = event;
+    bool pending = false;
+    int code = SUCCESS;
+
+    BEGIN(true);
+    for (int i = 0; i < MOST; i++) {
+        if (e->stream[i] != fake_stream[i])
+            e->stream[i] = NULL; /* it has ended since, and completed its work */
+        pending = pending || (e->stream[i] != NULL && e->stream[i]->done < e->upto[i]);
+    }
+    if (pending && (fake_stalled || ++e->queries < QUERIES))
+        return fake_end(NOT_READY);
+    for (int i = 0; i < MOST; i++) {
+        int one = e->stream[i] != NULL ? fake_complete_to(e->stream[i], e->upto[i]) : SUCCESS;
+
+        code = code == SUCCESS ? one : code;
+    }
+    return fake_end(code);
 }
 
 int NAME(cuCtxSynchronize, hipDeviceSynchronize)(void)

@@ -15,7 +15,8 @@ enum { HEAP = 1 << 18, UNKNOWN = 999, OUT_OF_MEMORY = 2 };
 
 static const char *api, *library;
 static void (*fake_fail)(const char *function, int code);
-static int (*fake_live)(void);
+static int (*fake_live)(void), (*fake_flushes)(void);
+static void (*fake_stall)(int stalled);
 static rgpu_t gpu;
 static const rmemory_ops_t *memory;
 
@@ -46,6 +47,10 @@ static void find_fake(void)
     memcpy(&fake_fail, &function, sizeof(function));
     function = dlsym(handle, "fake_gpu_live");
     memcpy(&fake_live, &function, sizeof(function));
+    function = dlsym(handle, "fake_gpu_stall");
+    memcpy(&fake_stall, &function, sizeof(function));
+    function = dlsym(handle, "fake_gpu_flushes");
+    memcpy(&fake_flushes, &function, sizeof(function));
 }
 
 static void assert_error(const char *function, const char *name)
@@ -167,8 +172,10 @@ static void test_copies_and_waits_fail(void **state)
 {
     const char *in = named("cuMemcpyHtoDAsync_v2", "hipMemcpyHtoDAsync"),
                *out = named("cuMemcpyDtoHAsync_v2", "hipMemcpyDtoHAsync"),
-               *wait = named("cuStreamSynchronize", "hipStreamSynchronize"),
-               *all = named("cuCtxSynchronize", "hipDeviceSynchronize"),
+               *event = named("cuEventCreate", "hipEventCreateWithFlags"),
+               *record = named("cuEventRecord", "hipEventRecord"),
+               *wait = named("cuEventQuery", "hipEventQuery"),
+               *all = named("cuCtxRecordEvent", "hipDeviceSynchronize"),
                *push = named("cuCtxPushCurrent_v2", "hipCtxPushCurrent");
     char bytes[100] = "bytes of the host", back[100] = "";
     void *base = NULL;
@@ -177,9 +184,18 @@ static void test_copies_and_waits_fail(void **state)
     (void)state;
     assert_int_equal(memory->alloc(memory->argument, HEAP, &base, &fd), 0);
     close(fd);
+    fake_fail(event, UNKNOWN); /* made once, for the first copy of all */
+    assert_int_equal(memory->copy_in(memory->argument, base, bytes, sizeof(bytes)), -EIO);
+    assert_error(event, "FAKE_ERROR_UNKNOWN");
     fake_fail(in, UNKNOWN);
     assert_int_equal(memory->copy_in(memory->argument, base, bytes, sizeof(bytes)), -EIO);
     assert_error(in, "FAKE_ERROR_UNKNOWN");
+    fake_fail(record, UNKNOWN);
+    assert_int_equal(memory->copy_out(memory->argument, back, base, sizeof(back)), -EIO);
+    assert_error(record, "FAKE_ERROR_UNKNOWN");
+    memset(back, 1, sizeof(back));
+    assert_int_equal(memory->left(memory->argument, base, 1), 0);
+    assert_int_equal(back[0], 1); /* it was not left in flight */
     fake_fail(wait, UNKNOWN);
     assert_int_equal(memory->copy_in(memory->argument, base, bytes, sizeof(bytes)), -EIO);
     assert_error(wait, "FAKE_ERROR_UNKNOWN");
@@ -210,6 +226,77 @@ static void test_copies_and_waits_fail(void **state)
     rgpu_wait_for(gpu, RGPU_WAIT_CONTEXT, NULL);
     assert_int_equal(memory->left(memory->argument, base, 1), -EIO); /* it was not called before */
     memory->free(memory->argument, base, HEAP);
+}
+
+/* Work that does not end: every wait has a deadline, and no copy is made after one that may still be. */
+static void test_deadlines(void **state)
+{
+    char error[RGPU_ERROR_BYTES] = "", bytes[100] = "bytes of the host";
+    const rmemory_ops_t *m;
+    void *base = NULL;
+    rgpu_t other;
+    int fd = -1;
+
+    (void)state;
+    assert_int_equal(rgpu_open(&other, api, library, 0, error, sizeof(error)), 0);
+    rgpu_set_wait_ms(other, 1);
+    m = rgpu_memory(other);
+    assert_int_equal(m->alloc(m->argument, HEAP, &base, &fd), 0);
+    close(fd);
+    fake_stall(1);
+    assert_int_equal(m->left(m->argument, base, 1), 0); /* there is no work */
+    assert_int_equal(m->copy_in(m->argument, base, bytes, sizeof(bytes)), -ETIMEDOUT);
+    rgpu_error(other, error, sizeof(error));
+    assert_string_equal(error, "a copy has not completed for 1 ms");
+    if (*api == 'c') { /* HIP waits for its context without a deadline */
+        assert_int_equal(m->left(m->argument, base, 1), -ETIMEDOUT);
+        rgpu_error(other, error, sizeof(error));
+        assert_string_equal(error, "the work of the context has not completed for 1 ms");
+    }
+    fake_stall(0);
+    assert_int_equal(m->left(m->argument, base, 1), 0);
+    assert_int_equal(m->copy_out(m->argument, bytes, base, sizeof(bytes)), -EIO);
+    rgpu_error(other, error, sizeof(error));
+    assert_non_null(strstr(error, "an earlier copy"));
+    m->free(m->argument, base, HEAP);
+    rgpu_close(other);
+}
+
+/* A device that does not keep writes of networks in order: flushed where a network reaches its memory, or not reached by one. */
+static void test_writes_of_networks(void **state)
+{
+    char error[RGPU_ERROR_BYTES] = "";
+    int fd = -1, made = -1, flushes = fake_flushes();
+    const rmemory_ops_t *m;
+    void *base = NULL;
+    rgpu_t other;
+
+    (void)state;
+    assert_null(memory->arrived);
+    if (*api != 'c')
+        skip(); /* HIP has nothing of this kind */
+    for (int can = 0; can < 2; can++) {
+        setenv("FAKE_GPU_UNORDERED", can ? "flushed" : "never", 1);
+        assert_int_equal(rgpu_open(&other, api, library, 0, error, sizeof(error)), 0);
+        m = rgpu_memory(other);
+        assert_int_equal(m->arrived != NULL, can);
+        assert_int_equal(m->alloc(m->argument, HEAP, &base, &fd), 0);
+        close(fd);
+        if (can)
+            assert_int_equal(m->arrived(m->argument, base, 1), 0);
+        assert_int_equal(fake_flushes(), flushes); /* nothing is registered */
+        assert_int_equal(m->dmabuf(m->argument, base, HEAP, &made), can ? 0 : -ENOTSUP);
+        if (can) {
+            close(made);
+            assert_int_equal(m->arrived(m->argument, base, 1), 0);
+            assert_int_equal(fake_flushes(), flushes + 1);
+            fake_fail("cuFlushGPUDirectRDMAWrites", UNKNOWN);
+            assert_int_equal(m->arrived(m->argument, base, 1), -EIO);
+        }
+        m->free(m->argument, base, HEAP);
+        rgpu_close(other);
+    }
+    unsetenv("FAKE_GPU_UNORDERED");
 }
 
 /* What a network registers. */
@@ -275,7 +362,7 @@ static void test_a_pipe_reports_it(void **state)
     CHECK_OK(NULL, rpipe(&p.w, &cfg));
     cfg.role = RPIPE_READER;
     CHECK_OK(NULL, rpipe(&p.r, &cfg));
-    fake_fail(named("cuCtxSynchronize", "hipDeviceSynchronize"), UNKNOWN);
+    fake_fail(named("cuCtxRecordEvent", "hipDeviceSynchronize"), UNKNOWN);
     CHECK_RC(-EIO, p.w, rsend(p.w, bytes, sizeof(bytes), 0));
     assert_non_null(strstr(rerror(p.w), named("cuda: left", "hip: left")));
     CHECK_OK(p.w, rinfo_describe(p.w, &about));
@@ -298,6 +385,8 @@ static int run(const char *of_api, const char *of_library, rgpu_t *opened)
         cmocka_unit_test(test_an_allocation_fails),
         cmocka_unit_test(test_an_import_fails),
         cmocka_unit_test(test_copies_and_waits_fail),
+        cmocka_unit_test(test_deadlines),
+        cmocka_unit_test(test_writes_of_networks),
         cmocka_unit_test(test_a_dmabuf),
         cmocka_unit_test(test_a_device_without_networks),
         cmocka_unit_test(test_a_pipe_reports_it),
