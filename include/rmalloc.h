@@ -85,7 +85,7 @@ typedef struct rmemory_ops {
     int (*import)(void *argument, int fd, size_t bytes, void **base);
     void (*unimport)(void *argument, void *base, size_t bytes);
     /*
-     * For rsend and rrecv; NULL: these calls are -ENOTSUP. Over a network that does not reach the memory: copy_out for rwrite, after
+     * For rsend, rrecv and regions; NULL: these calls are -ENOTSUP. Over a network that does not reach the memory: copy_out for rwrite, after
      * left, and copy_in for rread, in the place of arrived.
      */
     int (*copy_in)(void *argument, void *to, const void *from, size_t bytes);

@@ -261,6 +261,13 @@ typedef struct rregion *rregion_t;
  */
 int rregion_open(rregion_t *region, rch_t ch, void *buf, size_t bytes);
 
+/*
+ * The same of memory of a device: buf is an address of its, of which messages are copied, and to which they are, by copy_out and copy_in
+ * of the table. The table stays in place until the region is closed.
+ */
+int rregion_open_device(rregion_t *region, rch_t ch, const rmemory_ops_t *memory, void *buf,
+                        size_t bytes);
+
 /* Ends the registration. -EBUSY: transfers are in flight; rdone() waits for them. Or windows of the region are open. */
 int rregion_close(rregion_t region);
 

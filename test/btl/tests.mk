@@ -31,6 +31,8 @@ sim_tests = \
 	test/unit/test_cork-1+tcp.sim \
 	test/unit/test_device-1.sim \
 	test/unit/test_device-1+tcp.sim \
+	test/unit/test_device_region-1.sim \
+	test/unit/test_device_region-1+tcp.sim \
 	test/unit/test_eager-1+tcp.sim \
 	test/unit/test_growth-1-0.sim \
 	test/unit/test_growth-1+tcp.sim \
@@ -97,7 +99,7 @@ if HAVE_VERBS
 fake_tests += test/btl/fake_counts test/btl/fake_errors test/btl/verbs_streams
 fake_programs += test/btl/fake_conform
 if HAVE_CMOCKA
-fake_tests += test/btl/fake_cork test/btl/fake_device test/btl/fake_gpu_verbs test/btl/fake_stream test/btl/fake_stream_contexts
+fake_tests += test/btl/fake_cork test/btl/fake_device test/btl/fake_device_region test/btl/fake_gpu_verbs test/btl/fake_stream test/btl/fake_stream_contexts
 endif
 endif
 check_PROGRAMS += $(fake_tests) $(fake_programs)
@@ -126,6 +128,10 @@ test_btl_fake_device_SOURCES = test/unit/test_device.c $(fake_verbs)
 test_btl_fake_device_CFLAGS = $(fake_flags)
 test_btl_fake_device_LDADD = $(public) $(CMOCKA_LIBS)
 test_btl_fake_device_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+test_btl_fake_device_region_SOURCES = test/unit/test_device_region.c $(fake_verbs)
+test_btl_fake_device_region_CFLAGS = $(fake_flags)
+test_btl_fake_device_region_LDADD = $(public) $(CMOCKA_LIBS)
+test_btl_fake_device_region_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 test_btl_fake_gpu_verbs_SOURCES = $(gpu_sources) test/unit/test_gpu.c $(fake_verbs)
 test_btl_fake_gpu_verbs_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/contrib/gpu
 test_btl_fake_gpu_verbs_CFLAGS = $(fake_flags)

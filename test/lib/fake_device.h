@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <rpipe.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,12 +23,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FAKE_MOST 32
+#define FAKE_MOST 512
 
 struct fake_memory {
     uint8_t *address, *outside, *inside, *seen;
     size_t bytes;
-    int fd; /* of outside */
+    int fd;    /* of outside; -1: it is memory of this process alone (fake_lend) */
+    bool lent; /* inside is memory of the program */
 };
 
 /* What `alloc` makes beside memory. */
@@ -36,6 +38,7 @@ enum fake_descriptor { FAKE_MEMFD, FAKE_NONE, FAKE_OTHER };
 struct fake_device {
     pthread_mutex_t lock; /* of memory: a thread of the library's makes some of the calls */
     struct fake_memory memory[FAKE_MOST];
+    int used;                               /* entries that have ever been */
     _Atomic int allocations, imports;       /* that are there */
     int fail_alloc, fail_import, fail_left; /* errno of the next such call, once */
     int fail_arrived, fail_copy_in, fail_copy_out, fail_dmabuf;
@@ -50,17 +53,46 @@ static inline int fake_fails(int *which)
     return rc;
 }
 
-static inline int fake_map(struct fake_device *dev, int fd, size_t bytes, void **base)
+#define FAKE_ALIGNMENT ((size_t)1 << 20)
+
+/* Addresses with nothing behind them, aligned for the largest unit of a heap; MAP_FAILED: no memory. */
+static inline void *fake_addresses(size_t bytes)
+{
+    uint8_t *all = mmap(NULL, bytes + FAKE_ALIGNMENT, PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    size_t page = (size_t)getpagesize(), before, whole = (bytes + page - 1) / page * page;
+
+    if (all == MAP_FAILED)
+        return all;
+    before = -(uintptr_t)all % FAKE_ALIGNMENT;
+    if (before > 0)
+        munmap(all, before);
+    munmap(all + before + whole, FAKE_ALIGNMENT - before);
+    return all + before;
+}
+
+/* A free entry. Under the lock. */
+static inline struct fake_memory *fake_entry(struct fake_device *dev, size_t bytes)
 {
     struct fake_memory *m = dev->memory;
 
-    pthread_mutex_lock(&dev->lock);
-    while (m < dev->memory + FAKE_MOST && m->address != NULL)
+    while (m < dev->memory + dev->used && m->address != NULL)
         m++;
     if (m == dev->memory + FAKE_MOST)
         abort();
-    m->bytes = bytes;
-    m->address = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (m == dev->memory + dev->used)
+        dev->used++;
+    *m = (struct fake_memory){.bytes = bytes, .fd = -1};
+    return m;
+}
+
+static inline int fake_map(struct fake_device *dev, int fd, size_t bytes, void **base)
+{
+    struct fake_memory *m;
+
+    pthread_mutex_lock(&dev->lock);
+    m = fake_entry(dev, bytes);
+    m->address = fake_addresses(bytes);
     m->outside = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     m->inside = calloc(2, bytes);
     m->seen = m->inside + bytes;
@@ -75,12 +107,13 @@ static inline int fake_map(struct fake_device *dev, int fd, size_t bytes, void *
 static inline void fake_unmap(struct fake_device *dev, void *base, size_t bytes)
 {
     pthread_mutex_lock(&dev->lock);
-    for (struct fake_memory *m = dev->memory; m < dev->memory + FAKE_MOST; m++)
+    for (struct fake_memory *m = dev->memory; m < dev->memory + dev->used; m++)
         if (m->address == base && m->bytes == bytes) {
             munmap(m->address, bytes);
             munmap(m->outside, bytes);
-            free(m->inside);
-            close(m->fd);
+            free(m->lent ? m->seen : m->inside);
+            if (m->fd >= 0)
+                close(m->fd);
             m->address = NULL;
             pthread_mutex_unlock(&dev->lock);
             return;
@@ -94,7 +127,7 @@ static inline struct fake_memory fake_at(struct fake_device *dev, const void *at
     struct fake_memory found;
 
     pthread_mutex_lock(&dev->lock);
-    for (struct fake_memory *m = dev->memory; m < dev->memory + FAKE_MOST; m++) {
+    for (struct fake_memory *m = dev->memory; m < dev->memory + dev->used; m++) {
         size_t offset = (size_t)((const uint8_t *)at - m->address);
 
         if (m->address == NULL || offset > m->bytes || bytes > m->bytes - offset)
@@ -104,11 +137,45 @@ static inline struct fake_memory fake_at(struct fake_device *dev, const void *at
                                      m->inside + offset,
                                      m->seen + offset,
                                      bytes,
-                                     m->fd};
+                                     m->fd,
+                                     m->lent};
         pthread_mutex_unlock(&dev->lock);
         return found;
     }
     abort();
+}
+
+/*
+ * Memory of the program becomes what the device computes in: returns the address of the device for it, which fake_unmap ends. NULL: no
+ * memory.
+ */
+static inline void *fake_lend(struct fake_device *dev, void *inside, size_t bytes)
+{
+    struct fake_memory *m;
+
+    pthread_mutex_lock(&dev->lock);
+    m = fake_entry(dev, bytes);
+    m->address = fake_addresses(bytes);
+    m->outside = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    m->seen = calloc(1, bytes);
+    m->inside = inside;
+    m->lent = true;
+    pthread_mutex_unlock(&dev->lock);
+    return m->address == MAP_FAILED || m->outside == MAP_FAILED || m->seen == NULL ? NULL
+                                                                                   : m->address;
+}
+
+/* Where the device computes, if this is an address of it; else the address itself. */
+static inline void *fake_inside(struct fake_device *dev, void *at)
+{
+    void *inside = at;
+
+    pthread_mutex_lock(&dev->lock);
+    for (struct fake_memory *m = dev->memory; m < dev->memory + dev->used; m++)
+        if (m->address != NULL && (uintptr_t)at - (uintptr_t)m->address < m->bytes)
+            inside = m->inside + ((uint8_t *)at - m->address);
+    pthread_mutex_unlock(&dev->lock);
+    return inside;
 }
 
 static inline int fake_alloc(void *argument, size_t bytes, void **base, int *fd)

@@ -4,97 +4,9 @@
  * calls of the device that fail. Over shared memory, over networks that move a copy (PAIR_NET, pair.h), and over one that reaches
  * memory of devices (PAIR_BTL=verbs: the device of test/btl/fake_verbs.h). test/mpi/mp_device.c has two processes.
  */
-#include "test/lib/fake_device.h"
-#include "test/lib/pair.h"
+#include "device_pair.h"
 
-#include <rinfo.h>
-#include <sched.h>
-
-enum { HEAP = 1 << 16, STREAM = 200, HELD = 4 };
-
-static struct fake_device device = {.lock = PTHREAD_MUTEX_INITIALIZER};
-static rmemory_ops_t memory;
-static uint32_t ctx;
-
-/* Which way payloads go: shared, registered or staged. */
-static bool is_shared(void) { return !pair_over_network(); }
-
-static bool is_registered(void)
-{
-    const char *backend = getenv("PAIR_BTL");
-
-    return pair_over_network() && backend != NULL && strcmp(backend, "verbs") == 0;
-}
-
-static bool is_staged(void) { return !is_shared() && !is_registered(); }
-
-static rpipe_config_t device_config(rpipe_role_t role, rpipe_op_t op)
-{
-    rpipe_config_t cfg = {
-        .role = role, .op = op, .context = 1000 + ctx, .heap_bytes = HEAP, .memory = &memory};
-
-    pair_mode(&cfg);
-    return cfg;
-}
-
-static struct pair device_open(const rpipe_config_t *cfg)
-{
-    rpipe_config_t w = pair_writer(*cfg), r = pair_reader(*cfg);
-    struct pair p = {NULL, NULL};
-
-    CHECK_OK(NULL, rpipe(&p.w, &w));
-    CHECK_OK(NULL, rpipe(&p.r, &r));
-    ctx++;
-    return p;
-}
-
-static struct pair device_pair(rpipe_op_t op)
-{
-    rpipe_config_t cfg = device_config(RPIPE_WRITER, op);
-
-    return device_open(&cfg);
-}
-
-static int device_live(void)
-{
-    return atomic_load(&device.allocations) + atomic_load(&device.imports);
-}
-
-/* Closes the only pair; one that a test before has left open does not count. */
-static void device_pair_close(struct pair *p)
-{
-    static int left;
-    double since = now_ms();
-    int more;
-
-    CHECK_OK(p->w, rclose(p->w));
-    CHECK_OK(p->r, rclose(p->r));
-    /* by the service thread, when each end has the other one's close message */
-    while (device_live() != left && now_ms() - since < CHECK_LATE_MS)
-        sched_yield();
-    more = device_live() - left;
-    left += more;
-    assert_int_equal(more, 0);
-}
-
-static void device_fill(rch_t ch, raddr_t d, size_t bytes, uint64_t key)
-{
-    pattern_fill(fake_at(&device, rmem(ch, d), bytes).inside, bytes, key);
-}
-
-static bool device_has(rch_t ch, raddr_t d, size_t bytes, uint64_t key)
-{
-    return pattern_same(fake_at(&device, rmem(ch, d), bytes).inside, bytes, key);
-}
-
-static raddr_t device_message(rch_t ch, size_t bytes, uint64_t key)
-{
-    raddr_t d = rmalloc(ch, bytes);
-
-    assert_true(d != ADDR_NULL);
-    device_fill(ch, d, bytes, key);
-    return d;
-}
+enum { STREAM = 200, HELD = 4 };
 
 static void assert_describes(rch_t ch, const char *path, const char *why)
 {
@@ -276,15 +188,15 @@ static void test_configurations(void **state)
     other.version = RMEMORY_VERSION + 1;
     assert_refused(&cfg, -EINVAL, "version");
     other = memory;
+    other.name = NULL;
+    assert_refused(&cfg, -EINVAL, "no name");
+    other = memory;
     other.import = NULL;
     assert_refused(&cfg, -EINVAL, "import");
     other = memory;
     cfg.inline_max = 8;
     assert_refused(&cfg, -EINVAL, "inline_max");
     cfg.inline_max = RPIPE_INLINE_NONE;
-    cfg.max_heap_bytes = 2 * HEAP;
-    assert_refused(&cfg, -EINVAL, "does not grow");
-    cfg.max_heap_bytes = 0;
     device.fail_alloc = ENOMEM;
     assert_refused(&cfg, -ENOMEM, "fake: alloc of 65536 bytes");
     device.descriptor = FAKE_NONE;
@@ -418,20 +330,14 @@ static void test_one_end_is_staged(void **state)
     }
 }
 
-static void test_what_needs_a_processor_is_refused(void **state)
+static void test_a_table_without_copies(void **state)
 {
     struct pair p = device_pair(RPIPE_GET);
     static uint8_t bytes[64];
-    rregion_t region;
     raddr_t d;
     size_t n;
 
     (void)state;
-    CHECK_RC(-ENOTSUP, p.w, rregion_open(&region, p.w, bytes, sizeof(bytes)));
-    CHECK_OK(NULL, rregion_open(&region, NULL, NULL, sizeof(bytes)));
-    CHECK_RC(-ENOTSUP, p.w, rwrite_from(p.w, region, 0, 8, 0, NULL, 0));
-    CHECK_RC(-ENOTSUP, p.r, rread_into(p.r, region, 0, 8, NULL, NULL, R_NOWAIT));
-    CHECK_OK(NULL, rregion_close(region));
     memory.copy_in = NULL;
     CHECK_RC(-ENOTSUP, p.w, rsend(p.w, bytes, 8, 0));
     assert_non_null(strstr(rerror(p.w), "fake has no copy_in"));
@@ -457,7 +363,7 @@ static int group(void)
         cmocka_unit_test(test_a_full_ring),
         cmocka_unit_test(test_an_import_fails),
         cmocka_unit_test(test_one_end_is_staged),
-        cmocka_unit_test(test_what_needs_a_processor_is_refused),
+        cmocka_unit_test(test_a_table_without_copies),
     };
 
     memory = fake_ops(&device);

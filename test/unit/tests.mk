@@ -28,6 +28,7 @@ unit_tests = \
 	test/unit/test_control_unauthenticated \
 	test/unit/test_desc \
 	test/unit/test_device \
+	test/unit/test_device_region \
 	test/unit/test_gpu \
 	test/unit/test_desc_handles \
 	test/unit/test_neighbors \
@@ -278,6 +279,7 @@ noinst_HEADERS = \
 	test/unit/next_fit_heap.h \
 	test/lib/pair.h \
 	test/lib/ranks.h \
+	test/unit/device_pair.h \
 	test/unit/region_pair.h \
 	test/unit/reclaim_pair.h \
 	test/unit/tree_fit_heap.h \

@@ -13,6 +13,7 @@
 struct descriptor {
     struct link link;
     int peer, fd;
+    bool borrowed; /* by an end, which counts as a pipe and not as something that is only passed */
     uint64_t id, bytes;
 };
 
@@ -23,7 +24,7 @@ static void descriptor_drop(const struct descriptor_table *table, struct descrip
     free(d);
 }
 
-/* NULL: not there. *held: how many this peer has. Under the lock. */
+/* NULL: not there. *held: how many this peer has passed that no end uses. Under the lock. */
 static struct descriptor *descriptor_find(struct descriptor_table *table, int peer, uint64_t id,
                                           int *held)
 {
@@ -36,7 +37,7 @@ static struct descriptor *descriptor_find(struct descriptor_table *table, int pe
 
         if (d->peer != peer)
             continue;
-        ++*held;
+        *held += !d->borrowed;
         if (d->id == id)
             found = d;
     }
@@ -113,6 +114,8 @@ int descriptor_borrow(struct descriptor_table *table, int peer, uint64_t id, siz
     else if ((*fd = fcntl(d->fd, F_DUPFD_CLOEXEC, 0)) < 0)
         rc = error_set(err, -errno, "memory of a device that rank %d passed: %s", peer,
                        strerror(errno));
+    if (rc == 0)
+        d->borrowed = true;
     pthread_mutex_unlock(&table->lock);
     return rc;
 }

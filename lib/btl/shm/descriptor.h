@@ -3,7 +3,8 @@
  * descriptor.h: descriptors of memory that peers have passed and that this process does not map: memory of devices.
  *
  * Only the program's table of calls can check what such a descriptor is (rmemory_ops_t), so it is kept as it came, closed when the
- * peer revokes it or is gone, and nothing else is done with it. A peer has at most DESCRIPTORS_MOST of them here.
+ * peer revokes it or is gone, and nothing else is done with it. A peer has at most DESCRIPTORS_MOST of them here beside those that ends of
+ * this process use.
  *
  * All functions may be called by any thread.
  */

@@ -95,7 +95,8 @@ int areas_allocate(struct rch *ch, struct error *err)
     if (!areas_exist(ch))
         return 0;
     if (area_heap_is_own(ch) && device_has_heap(ch))
-        rc = device_allocate(ch, access, &ch->heap_memory, err);
+        rc = device_allocate(ch, &ch->device, area_heap_bytes(&ch->cfg), access, &ch->heap_memory,
+                             err);
     else if (area_heap_is_own(ch))
         rc = ch->ops->alloc(ch->btl, ch->peer, area_heap_bytes(&ch->cfg), access,
                             ch->cfg.huge_pages, &ch->heap_memory, err);
@@ -118,11 +119,6 @@ void areas_offer(const struct rch *ch, struct handshake *h)
     }
 }
 
-static bool areas_are_shared(const struct rch *ch)
-{
-    return (ch->ops->attributes.capabilities & BTL_LOAD_STORE) != 0;
-}
-
 int areas_attach(struct rch *ch, const struct handshake *h, struct error *err)
 {
     bool writer = config_side(&ch->cfg) == SIDE_WRITER;
@@ -130,8 +126,8 @@ int areas_attach(struct rch *ch, const struct handshake *h, struct error *err)
 
     if (!areas_exist(ch))
         return 0;
-    if (!area_heap_is_own(ch) && device_has_heap(ch) && areas_are_shared(ch))
-        rc = device_import(ch, &h->heap, area_heap_bytes(&ch->cfg), err);
+    if (!area_heap_is_own(ch) && device_has_heap(ch) && device_is_shared(ch))
+        rc = device_import(ch, &ch->device, &h->heap, area_heap_bytes(&ch->cfg), err);
     else if (!area_heap_is_own(ch))
         rc = end_attach(ch, &h->heap, area_heap_bytes(&ch->cfg),
                         writer ? BTL_PEER_WRITES : BTL_PEER_READS, &ch->heap_remote, err);

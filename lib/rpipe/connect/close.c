@@ -47,7 +47,7 @@ static void close_release(struct rch *ch)
         features_release(ch);
         areas_release(ch);
         ch->path->release(ch);
-        device_release(ch); /* last: until here it is registered */
+        device_release(ch, &ch->device); /* last: until here it is registered */
     }
     if (ch->cfg.threads)
         pthread_mutex_destroy(&ch->mutex);

@@ -73,8 +73,7 @@ static int open_prepare(struct rch *ch, const struct pipe_config *cfg, struct er
     ch->peer = cfg->peer;
     ch->timeout_ms = cfg->timeout_ms;
     ch->event_fd = ch->signal_fd = -1;
-    /* what is checked is in the memory of messages, too */
-    ch->checked = setting_number(SET_DEBUG) != 0 && cfg->memory == NULL;
+    ch->checked = setting_number(SET_DEBUG) != 0;
     ch->fences = true;
     if (config_side(cfg) == SIDE_WRITER)
         atomic_store_explicit(&ch->w.after, AFTER_FENCE, memory_order_relaxed);

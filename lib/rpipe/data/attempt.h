@@ -29,7 +29,8 @@ struct write_arguments {
     bool users;     /* else the caller of this attempt owns `d` */
     size_t bytes;
     bool wait, stalled;
-    bool left; /* memory of a device: the payload is visible outside of it */
+    bool left;        /* memory of a device: the payload is visible outside of it */
+    const void *part; /* address of a part of a block, which `d` does not have; NULL: none */
     struct awaited awaited;
     const struct region_source *from; /* where the payload is; NULL: in the block of `d` */
     uint64_t number;                  /* of the message, once it has been written: for the trace */

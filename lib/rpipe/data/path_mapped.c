@@ -152,7 +152,7 @@ static bool mapped_has_none(const struct rch *ch)
 static int mapped_publish(struct rch *ch, struct write_arguments *a, size_t bytes, uint64_t sent)
 {
     if (ch->checked)
-        debug_guard_seal(end_slot(ch, sent), a->d, bytes);
+        debug_guard_seal(ch, end_slot(ch, sent), a->d, bytes);
     publish_message(ch, a->d, a->d->units != 0, bytes, sent);
     wake_reader(ch);
     RPIPE_FAILPOINT("rwrite: reader woken");

@@ -40,7 +40,8 @@ static int remote_mirror(struct rch *ch, size_t bytes, struct btl_memory *memory
 static int remote_mirror_heap(struct rch *ch, uint32_t access, struct error *err)
 {
     if (device_has_heap(ch))
-        return device_allocate(ch, access, &ch->remote->heap, err);
+        return device_allocate(ch, &ch->device, area_heap_bytes(&ch->cfg), access,
+                               &ch->remote->heap, err);
     return ch->ops->alloc(ch->btl, ch->peer, area_heap_bytes(&ch->cfg), access, ch->cfg.huge_pages,
                           &ch->remote->heap, err);
 }

@@ -51,7 +51,7 @@ static void remote_write_fill(struct rch *ch, struct slot *s, struct rdesc *d, s
     s->kind = SLOT_HEAP;
     s->bytes = 0;
     if (ch->checked && from == NULL)
-        debug_guard_seal(s, d, bytes);
+        debug_guard_seal(ch, s, d, bytes);
     if (from != NULL && ch->cfg.op == OP_GET) {
         s->kind = SLOT_REGION;
         s->heap.region = from->region->number;

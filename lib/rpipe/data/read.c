@@ -100,7 +100,7 @@ static int read_from_device(struct rch *ch, struct rdesc *d, bool extracts)
     if (d->units == 0 && d->size > 0) /* the program would take its address for one of the device */
         return violation_of_message(ch, "is in its slot, and all messages are in the heap", "bytes",
                                     d->size, "limit", 0);
-    if (!extracts || !device_is_staged(ch))
+    if (!extracts || !device_is_staged(ch, d))
         rc = device_arrived(ch, d);
     if (rc != 0)
         read_release(ch, d);

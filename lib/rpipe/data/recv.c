@@ -42,7 +42,7 @@ static int recv_take(struct rch *ch, struct recv_arguments *a)
                                     a->size, "limit", a->room);
     }
     if (d->size > 0 && device_has_heap(ch))
-        rc = device_extract(ch, d, a->buf);
+        rc = device_extract(ch, d, NULL, a->buf);
     else if (d->size > 0)
         memcpy(a->buf, d->mem, d->size);
     RPIPE_FAILPOINT("rrecv: before the message is freed");
@@ -64,7 +64,7 @@ static int recv_attempt(struct rch *ch, void *arguments)
     bool was_joined = recv_is_joined(ch);
     int rc;
 
-    if (device_has_heap(ch) && (rc = device_check_extract(ch)) != 0) /* before one is taken */
+    if (device_has_heap(ch) && (rc = device_check_extract(ch, NULL)) != 0) /* before one is taken */
         return rc;
     a->read.extracts = true;
     a->read.peeked = was_joined && ch->path->next_size(ch, &a->size);

@@ -36,8 +36,8 @@ static int send_fill(struct rch *ch, const struct rdesc *d, struct send_argument
     if (a->alloc.size == 0)
         return 0;
     if (device_has_heap(ch)) {
-        a->write.left = device_is_staged(ch);
-        return device_fill(ch, d, a->payload, a->alloc.size);
+        a->write.left = device_is_staged(ch, d);
+        return device_fill(ch, d, NULL, a->payload, a->alloc.size);
     }
     memcpy(d->mem, a->payload, a->alloc.size);
     return 0;
@@ -48,7 +48,8 @@ static int send_attempt(struct rch *ch, void *arguments)
     struct send_arguments *a = arguments;
     int rc;
 
-    if (device_has_heap(ch) && (rc = device_check_fill(ch)) != 0) /* before memory is awaited */
+    if (device_has_heap(ch) &&
+        (rc = device_check_fill(ch, NULL)) != 0) /* before memory is awaited */
         return rc;
     if (a->write.d == NULL) {
         rc = write_alloc_attempt(ch, &a->alloc);

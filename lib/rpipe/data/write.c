@@ -431,7 +431,9 @@ int write_attempt(struct rch *ch, void *arguments)
         if (ch->checked)
             debug_guard_fill(ch, a->d);
     }
-    if (device_has_heap(ch) && !a->left && (rc = device_left(ch, a->d, a->written)) != 0)
+    if (device_has_heap(ch) && !a->left)
+        rc = device_left(ch, a->d, a->part != NULL ? a->part : a->d->mem, a->written);
+    if (rc != 0)
         return rc;
     a->left = true; /* the message stays as it is until the call returns */
     in_slot = a->d->units == 0;

@@ -150,32 +150,34 @@ static int config_check_heap(const struct pipe_config *c, struct error *err)
     return 0;
 }
 
+int config_check_device(const rmemory_ops_t *m, struct error *err)
+{
+    if (m == NULL)
+        return error_set(err, -EINVAL, "memory is NULL");
+    if (m->version != RMEMORY_VERSION)
+        return error_set(err, -EINVAL, "memory has version %u; this library has version %u",
+                         m->version, RMEMORY_VERSION);
+    if (m->name == NULL)
+        return error_set(err, -EINVAL, "memory has no name");
+    return 0;
+}
+
 /* The heap is in memory of a device. */
 static int config_check_memory(const rpipe_config_t *cfg, struct error *err)
 {
     const rmemory_ops_t *m = cfg->memory;
+    int rc = m != NULL ? config_check_device(m, err) : 0;
 
-    if (m == NULL)
-        return 0;
-    if (m->version != RMEMORY_VERSION)
-        return error_set(err, -EINVAL, "memory has version %u; this library has version %u",
-                         m->version, RMEMORY_VERSION);
-    if (m->name == NULL || m->alloc == NULL || m->free == NULL || m->import == NULL ||
-        m->unimport == NULL)
-        return error_set(
-            err, -EINVAL,
-            "memory has no name, alloc, free, import or unimport; all five are needed");
+    if (m == NULL || rc != 0)
+        return rc;
+    if (m->alloc == NULL || m->free == NULL || m->import == NULL || m->unimport == NULL)
+        return error_set(err, -EINVAL,
+                         "memory has no alloc, free, import or unimport; all four are needed");
     if (cfg->inline_max > 0)
         return error_set(err, -EINVAL,
                          "inline_max is %d and the heap is memory of a device (%s), where every "
                          "message has to be; it must be 0 or RPIPE_INLINE_NONE",
                          cfg->inline_max, m->name);
-    if (cfg->max_heap_bytes > cfg->heap_bytes)
-        return error_set(
-            err, -EINVAL,
-            "max_heap_bytes is %llu and heap_bytes is %llu; memory of a device (%s) does "
-            "not grow",
-            (unsigned long long)cfg->max_heap_bytes, (unsigned long long)cfg->heap_bytes, m->name);
     return 0;
 }
 
@@ -322,10 +324,6 @@ static int config_check_bounds(const struct pipe_config *c, int peer, struct err
                          (unsigned long long)c->heap_bytes_at_most, peer, (unsigned long long)heap);
     if (c->op == OP_CELLS)
         return 0;
-    if (c->memory != NULL && c->max_heap_bytes > c->heap_bytes)
-        return error_set(err, -EPROTO,
-                         "the heap of rank %d grows, and memory of a device (%s) does not", peer,
-                         c->memory->name);
     if (c->slots > c->slots_at_most)
         return error_set(err, -EPROTO,
                          "slots_at_most is %u here and slots is %u at rank %d; increase the one or "

@@ -4,7 +4,8 @@
  *
  * Behind a message up to the end of its last unit, or of its descriptor if it has no block, there are guard bytes, which an end
  * fills when its program gets the message and verifies when that gives it away. Memory that is shared has no other use behind
- * a message, except where the program sends parts of a block of its own (rregion): those have no guard bytes.
+ * a message, except where the program sends parts of a block of its own (rregion): those have no guard bytes. Nor have messages in memory
+ * of a device, which is not touched: they have no checksum either.
  *
  * A writer with RMALLOC_DEBUG=1 stores a checksum of the payload into the slot. A reader with it verifies that and the writer's
  * guard bytes. A message without a block is copied out of its descriptor when it is sent, and stays where it is when it is
@@ -13,6 +14,7 @@
 #include "rpipe/end/debug_guard.h"
 
 #include "alloc/heap.h"
+#include "rpipe/end/device.h"
 #include "rpipe/end/error.h"
 #include "util/crc32c.h"
 #include "util/log.h"
@@ -90,11 +92,19 @@ static struct guard guard_at_reader(const struct rch *ch, const struct rdesc *d)
     return guard_of_block(ch, d, d->offset < bytes ? bytes - d->offset : d->size);
 }
 
+/* The message is in memory of a device. */
+static bool guard_is_out_of_reach(const struct rch *ch, const struct rdesc *d)
+{
+    return device_has_heap(ch) && d->units != 0;
+}
+
 /* Those that this end fills. The program of a reader may write to its messages with PUT. */
 static struct guard guard_of(const struct rch *ch, struct rdesc *d)
 {
     if (d->units == 0)
         return guard_of_slot(d);
+    if (guard_is_out_of_reach(ch, d))
+        return (struct guard){NULL, 0};
     if (config_side(&ch->cfg) == SIDE_WRITER)
         return guard_of_block(ch, d, heap_block_bytes(ch->w.blocks.heap, d));
     return guard_note_of(d)->filled ? guard_at_reader(ch, d) : (struct guard){NULL, 0};
@@ -167,9 +177,9 @@ static uint64_t guard_checksum(const void *payload, size_t bytes)
     return (uint64_t)GUARD_MAGIC << 32 | crc;
 }
 
-void debug_guard_seal(struct slot *s, const struct rdesc *d, size_t bytes)
+void debug_guard_seal(const struct rch *ch, struct slot *s, const struct rdesc *d, size_t bytes)
 {
-    s->checked = d->units != 0 && d->mem != NULL;
+    s->checked = d->units != 0 && d->mem != NULL && !guard_is_out_of_reach(ch, d);
     if (s->checked)
         s->heap.check = guard_checksum(d->mem, bytes);
 }
@@ -193,7 +203,7 @@ void debug_guard_arrived(struct rch *ch, struct rdesc *d, uint64_t number, bool 
         debug_guard_fill(ch, d);
         return;
     }
-    if (!guard_note_of(d)->sealed)
+    if (guard_is_out_of_reach(ch, d) || !guard_note_of(d)->sealed)
         return;
     if (guard_checksum(d->mem, d->size) != guard_note_of(d)->check && guard_may_log())
         log_error("%s: message %llu of rank %d, %zu bytes at %llu of the heap, has changed after "

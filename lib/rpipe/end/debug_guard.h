@@ -15,7 +15,7 @@ void debug_guard_fill(struct rch *ch, struct rdesc *d);
 int debug_guard_check(struct rch *ch, struct rdesc *d);
 
 /* Writer, before the flag of the slot: a message of the heap at d->mem. */
-void debug_guard_seal(struct slot *s, const struct rdesc *d, size_t bytes);
+void debug_guard_seal(const struct rch *ch, struct slot *s, const struct rdesc *d, size_t bytes);
 /* Reader: keeps what the writer has stored into the slot, a private copy, with the message. */
 void debug_guard_keep(const struct slot *copy, struct rdesc *d);
 /* Reader, before the program gets message `number`. `behind`: the bytes behind it are mapped too. */

@@ -2,7 +2,6 @@
 /* device.c: see device.h. */
 #include "rpipe/end/device.h"
 
-#include "rpipe/end/area.h"
 #include "rpipe/end/config.h"
 #include "rpipe/end/error.h"
 #include "rpipe/end/path.h"
@@ -11,6 +10,7 @@
 
 #include <errno.h>
 #include <rinfo.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +19,12 @@
 /* A code of the program's: what is not a negative errno value is one. */
 static int device_code(int rc) { return rc <= 0 && rc > -4096 ? rc : -EIO; }
 
-/* ---- allocation ---- */
+/* ---- segments ---- */
 
 /* The peer shares this memory. */
-static int device_lend(struct rch *ch, int fd, struct btl_memory *memory, struct error *err)
+static int device_lend(struct rch *ch, const struct device_segment *s, int fd,
+                       struct btl_memory *memory, struct error *err)
 {
-    size_t bytes = area_heap_bytes(&ch->cfg);
     int rc;
 
     if (ch->ops->lend_descriptor == NULL)
@@ -35,36 +35,34 @@ static int device_lend(struct rch *ch, int fd, struct btl_memory *memory, struct
                          "%s: alloc has made no descriptor, by which the other end could import "
                          "the memory",
                          ch->cfg.memory->name);
-    rc = ch->ops->lend_descriptor(ch->btl, ch->peer, fd, bytes, memory, err);
+    rc = ch->ops->lend_descriptor(ch->btl, ch->peer, fd, s->bytes, memory, err);
     if (rc != 0)
         return rc;
-    memory->base = ch->device.base;
-    memory->bytes = bytes;
+    memory->base = s->base;
+    memory->bytes = s->bytes;
     return 0;
 }
 
 /* -ENOTSUP and the reason, or the error of the backend: the memory has to be staged. */
-static int device_register(struct rch *ch, int fd, uint32_t access, struct btl_memory *memory,
-                           struct error *why)
+static int device_register(struct rch *ch, const struct device_segment *s, int fd, uint32_t access,
+                           struct btl_memory *memory, struct error *why)
 {
     const rmemory_ops_t *m = ch->cfg.memory;
-    size_t bytes = area_heap_bytes(&ch->cfg);
     int own = -1, rc = 0;
 
     if (ch->ops->register_device == NULL)
         return error_set(why, -ENOTSUP, "backend %s does not register memory of devices",
                          ch->ops->name);
     if (m->dmabuf != NULL)
-        rc = device_code(m->dmabuf(m->argument, ch->device.base, bytes, &own));
+        rc = device_code(m->dmabuf(m->argument, s->base, s->bytes, &own));
     if (rc != 0)
-        return error_set(why, rc, "%s: dmabuf of %zu bytes: %s", m->name, bytes,
+        return error_set(why, rc, "%s: dmabuf of %zu bytes: %s", m->name, s->bytes,
                          rinfo_strerror(rc));
     if (m->dmabuf != NULL)
         fd = own;
     if (fd < 0)
         return error_set(why, -ENOTSUP, "%s has made no descriptor", m->name);
-    rc = ch->ops->register_device(ch->btl, ch->peer, ch->device.base, bytes, fd, access, memory,
-                                  why);
+    rc = ch->ops->register_device(ch->btl, ch->peer, s->base, s->bytes, fd, access, memory, why);
     if (own >= 0)
         close(own); /* the registration keeps the memory */
     return rc;
@@ -80,8 +78,8 @@ static const char *device_missing_copy(const struct rch *ch)
     return m->copy_in == NULL ? "copy_in" : NULL;
 }
 
-static int device_stage(struct rch *ch, uint32_t access, struct btl_memory *memory,
-                        const struct error *why, struct error *err)
+static int device_stage(struct rch *ch, struct device_segment *s, uint32_t access,
+                        struct btl_memory *memory, const struct error *why, struct error *err)
 {
     const char *missing = device_missing_copy(ch);
     int rc;
@@ -91,49 +89,50 @@ static int device_stage(struct rch *ch, uint32_t access, struct btl_memory *memo
                          "%s has no %s, without which memory of a device is not reached over a "
                          "network: %.256s",
                          ch->cfg.memory->name, missing, why->text);
-    rc = ch->ops->alloc(ch->btl, ch->peer, area_heap_bytes(&ch->cfg), access, ch->cfg.huge_pages,
-                        memory, err);
+    rc = ch->ops->alloc(ch->btl, ch->peer, s->bytes, access, ch->cfg.huge_pages, memory, err);
     if (rc != 0)
         return rc;
-    ch->device.staging = memory->base;
-    ch->device.why = strdup(why->text); /* NULL: no memory for the text */
+    s->staging = memory->base;
+    s->why = strdup(why->text); /* NULL: no memory for the text */
     return 0;
 }
 
-static int device_reach(struct rch *ch, int fd, uint32_t access, struct btl_memory *memory,
-                        struct error *err)
+static int device_reach(struct rch *ch, struct device_segment *s, int fd, uint32_t access,
+                        struct btl_memory *memory, struct error *err)
 {
     struct error why = {""};
 
-    if ((ch->ops->attributes.capabilities & BTL_LOAD_STORE) != 0)
-        return device_lend(ch, fd, memory, err);
-    if (device_register(ch, fd, access, memory, &why) == 0)
+    if (device_is_shared(ch))
+        return device_lend(ch, s, fd, memory, err);
+    if (device_register(ch, s, fd, access, memory, &why) == 0)
         return 0;
-    return device_stage(ch, access, memory, &why, err);
+    return device_stage(ch, s, access, memory, &why, err);
 }
 
-int device_allocate(struct rch *ch, uint32_t access, struct btl_memory *memory, struct error *err)
+int device_allocate(struct rch *ch, struct device_segment *s, size_t bytes, uint32_t access,
+                    struct btl_memory *memory, struct error *err)
 {
     const rmemory_ops_t *m = ch->cfg.memory;
-    size_t bytes = area_heap_bytes(&ch->cfg);
     void *base = NULL;
     int fd = -1, rc;
 
     rc = device_code(m->alloc(m->argument, bytes, &base, &fd));
     if (rc != 0)
         return error_set(err, rc, "%s: alloc of %zu bytes: %s", m->name, bytes, rinfo_strerror(rc));
-    ch->device.base = base;
-    rc = device_reach(ch, fd, access, memory, err);
+    s->base = base;
+    s->bytes = bytes;
+    rc = device_reach(ch, s, fd, access, memory, err);
     if (fd >= 0)
         close(fd); /* the kernel has it on its way to the peer, or needs it no more */
     if (rc != 0) {
         m->free(m->argument, base, bytes);
-        ch->device.base = NULL;
+        s->base = NULL;
     }
     return rc;
 }
 
-int device_import(struct rch *ch, const struct btl_key *key, size_t bytes, struct error *err)
+int device_import(struct rch *ch, struct device_segment *s, const struct btl_key *key, size_t bytes,
+                  struct error *err)
 {
     const rmemory_ops_t *m = ch->cfg.memory;
     void *base = NULL;
@@ -150,46 +149,94 @@ int device_import(struct rch *ch, const struct btl_key *key, size_t bytes, struc
     if (rc != 0)
         return error_set(err, rc, "%s: import of %zu bytes of rank %d: %s", m->name, bytes,
                          ch->peer, rinfo_strerror(rc));
-    ch->device.base = base;
-    ch->device.imported = true;
-    ch->heap_remote.base = base;
-    ch->heap_remote.bytes = bytes;
+    s->base = base;
+    s->bytes = bytes;
+    s->imported = true;
     return 0;
 }
 
-void device_release(struct rch *ch)
+void device_append(struct rch *ch, struct device_segment *s)
+{
+    struct device_segment *last = &ch->device, *next;
+
+    while ((next = atomic_load_explicit(&last->next, memory_order_relaxed)) != NULL)
+        last = next;
+    /* release: the segment is complete. Pairs with device_segment_of */
+    atomic_store_explicit(&last->next, s, memory_order_release);
+}
+
+static void device_take_out(struct rch *ch, const struct device_segment *s)
+{
+    struct device_segment *at = &ch->device, *next;
+
+    for (; (next = atomic_load_explicit(&at->next, memory_order_relaxed)) != NULL; at = next)
+        if (next == s) {
+            atomic_store_explicit(&at->next, atomic_load(&s->next), memory_order_relaxed);
+            return;
+        }
+}
+
+void device_release(struct rch *ch, struct device_segment *s)
 {
     const rmemory_ops_t *m = ch->cfg.memory;
 
-    if (ch->device.imported)
-        m->unimport(m->argument, ch->device.base, area_heap_bytes(&ch->cfg));
-    else if (ch->device.base != NULL)
-        m->free(m->argument, ch->device.base, area_heap_bytes(&ch->cfg));
-    free(ch->device.why);
-    ch->device = (struct device_heap){NULL, NULL, NULL, false};
+    if (s->base == NULL)
+        return;
+    device_take_out(ch, s);
+    if (s->imported)
+        m->unimport(m->argument, s->base, s->bytes);
+    else
+        m->free(m->argument, s->base, s->bytes);
+    free(s->why);
+    s->base = s->staging = s->why = NULL;
+    s->imported = false;
+    atomic_store_explicit(&s->next, NULL, memory_order_relaxed);
+    if (s == &ch->device) { /* the heap ends */
+        free(ch->device_bounce);
+        ch->device_bounce = NULL;
+    }
+}
+
+/* The segment that has this address. */
+static const struct device_segment *device_segment_of(const struct rch *ch, const void *at)
+{
+    const struct device_segment *s = &ch->device;
+
+    while ((uintptr_t)at - (uintptr_t)s->base >= s->bytes)
+        s = atomic_load_explicit(&s->next, memory_order_acquire); /* pairs with device_append */
+    return s;
 }
 
 /* ---- messages ---- */
 
-/* The bytes of a message in memory of the host. */
-static char *device_staging(const struct rch *ch, const struct rdesc *d)
+/* The bytes of a message in memory of the host; NULL: it is not staged. */
+static char *device_staging(const struct rch *ch, const void *at)
 {
-    return ch->device.staging + d->offset;
+    const struct device_segment *s = device_segment_of(ch, at);
+
+    return s->staging != NULL ? s->staging + ((const char *)at - s->base) : NULL;
 }
 
-int device_left(struct rch *ch, const struct rdesc *d, size_t bytes)
+bool device_is_staged(const struct rch *ch, const struct rdesc *d)
+{
+    return d->units != 0 && device_staging(ch, d->mem) != NULL;
+}
+
+int device_left(struct rch *ch, const struct rdesc *d, const void *at, size_t bytes)
 {
     const rmemory_ops_t *m = ch->cfg.memory;
     const char *call = "left";
+    char *staging;
     int rc = 0;
 
     if (d->units == 0 || bytes == 0)
         return 0;
+    staging = device_staging(ch, at);
     if (m->left != NULL)
-        rc = device_code(m->left(m->argument, d->mem, bytes));
-    if (rc == 0 && device_is_staged(ch)) {
+        rc = device_code(m->left(m->argument, (void *)(uintptr_t)at, bytes));
+    if (rc == 0 && staging != NULL) {
         call = "copy_out";
-        rc = device_code(m->copy_out(m->argument, device_staging(ch, d), d->mem, bytes));
+        rc = device_code(m->copy_out(m->argument, staging, at, bytes));
         ch->counts.staged++;
     }
     RPIPE_FAILPOINT("device: message has left");
@@ -201,14 +248,15 @@ int device_left(struct rch *ch, const struct rdesc *d, size_t bytes)
 int device_arrived(struct rch *ch, struct rdesc *d)
 {
     const rmemory_ops_t *m = ch->cfg.memory;
-    const char *call = "arrived";
+    const char *call = "arrived", *staging;
     int rc = 0;
 
     if (d->size == 0)
         return 0;
-    if (device_is_staged(ch)) {
+    staging = device_staging(ch, d->mem);
+    if (staging != NULL) {
         call = "copy_in";
-        rc = device_code(m->copy_in(m->argument, d->mem, device_staging(ch, d), d->size));
+        rc = device_code(m->copy_in(m->argument, d->mem, staging, d->size));
         ch->counts.staged++;
     } else if (m->arrived != NULL) {
         rc = device_code(m->arrived(m->argument, d->mem, d->size));
@@ -220,57 +268,130 @@ int device_arrived(struct rch *ch, struct rdesc *d)
                                 (unsigned long long)ch->path->delivered(ch));
 }
 
-static int device_copied(struct rch *ch, const char *call, size_t bytes, int rc)
+/* ---- other memory ---- */
+
+#define DEVICE_BOUNCE_BYTES ((size_t)64 * 1024)
+
+struct device_place {
+    const rmemory_ops_t *memory; /* NULL: of the host */
+    char *at;
+};
+
+/* Where a processor, or else a device, finds the bytes of a message. */
+static struct device_place device_place_of(const struct rch *ch, const struct rdesc *d)
+{
+    char *staging;
+
+    if (!device_has_heap(ch) || d->units == 0)
+        return (struct device_place){NULL, d->mem};
+    staging = device_staging(ch, d->mem);
+    return staging != NULL ? (struct device_place){NULL, staging}
+                           : (struct device_place){ch->cfg.memory, d->mem};
+}
+
+static int device_copied(struct rch *ch, const rmemory_ops_t *m, const char *call, size_t bytes,
+                         int rc)
 {
     rc = device_code(rc);
     return rc == 0 ? 0
-                   : call_error(ch, rc, "%s: %s of %zu bytes: %s", ch->cfg.memory->name, call,
-                                bytes, rinfo_strerror(rc));
+                   : call_error(ch, rc, "%s: %s of %zu bytes: %s", m->name, call, bytes,
+                                rinfo_strerror(rc));
 }
 
-int device_fill(struct rch *ch, const struct rdesc *d, const void *from, size_t bytes)
+static int device_copy_in(struct rch *ch, struct device_place to, const void *from, size_t bytes)
 {
-    const rmemory_ops_t *m = ch->cfg.memory;
+    const rmemory_ops_t *m = to.memory;
 
-    if (device_is_staged(ch)) {
-        memcpy(device_staging(ch, d), from, bytes);
-        return 0;
+    return device_copied(ch, m, "copy_in", bytes, m->copy_in(m->argument, to.at, from, bytes));
+}
+
+static int device_copy_out(struct rch *ch, void *to, struct device_place from, size_t bytes)
+{
+    const rmemory_ops_t *m = from.memory;
+
+    return device_copied(ch, m, "copy_out", bytes, m->copy_out(m->argument, to, from.at, bytes));
+}
+
+/* Between two devices: by a buffer of the host, which is made once. */
+static int device_bounce(struct rch *ch, struct device_place to, struct device_place from,
+                         size_t bytes)
+{
+    int rc = 0;
+
+    if (ch->device_bounce == NULL)
+        ch->device_bounce = malloc(DEVICE_BOUNCE_BYTES);
+    if (ch->device_bounce == NULL)
+        return call_error(ch, -ENOMEM, "no memory for a buffer between two memories of devices");
+    while (rc == 0 && bytes > 0) {
+        size_t some = bytes < DEVICE_BOUNCE_BYTES ? bytes : DEVICE_BOUNCE_BYTES;
+
+        rc = device_copy_out(ch, ch->device_bounce, from, some);
+        if (rc == 0)
+            rc = device_copy_in(ch, to, ch->device_bounce, some);
+        to.at += some;
+        from.at += some;
+        bytes -= some;
     }
-    return device_copied(ch, "copy_in", bytes, m->copy_in(m->argument, d->mem, from, bytes));
+    return rc;
 }
 
-int device_extract(struct rch *ch, const struct rdesc *d, void *to)
+static int device_move(struct rch *ch, struct device_place to, struct device_place from,
+                       size_t bytes)
 {
-    const rmemory_ops_t *m = ch->cfg.memory;
+    if (to.memory != NULL && from.memory != NULL)
+        return device_bounce(ch, to, from, bytes);
+    if (to.memory != NULL)
+        return device_copy_in(ch, to, from.at, bytes);
+    if (from.memory != NULL)
+        return device_copy_out(ch, to.at, from, bytes);
+    memcpy(to.at, from.at, bytes);
+    return 0;
+}
 
-    if (device_is_staged(ch)) {
-        memcpy(to, device_staging(ch, d), d->size);
+int device_fill(struct rch *ch, const struct rdesc *d, const rmemory_ops_t *memory,
+                const void *from, size_t bytes)
+{
+    struct device_place source = {memory, (char *)(uintptr_t)from};
+    int rc = 0;
+
+    if (bytes == 0)
         return 0;
-    }
-    return device_copied(ch, "copy_out", d->size, m->copy_out(m->argument, to, d->mem, d->size));
+    if (memory != NULL && memory->left != NULL)
+        rc = device_copied(ch, memory, "left", bytes,
+                           memory->left(memory->argument, source.at, bytes));
+    return rc == 0 ? device_move(ch, device_place_of(ch, d), source, bytes) : rc;
 }
 
-static int device_check_copy(struct rch *ch, bool has, const char *call)
+int device_extract(struct rch *ch, const struct rdesc *d, const rmemory_ops_t *memory, void *to)
 {
-    return has ? 0
-               : call_error(ch, -ENOTSUP, "%s has no %s: use rwrite and rread",
-                            ch->cfg.memory->name, call);
+    if (d->size == 0)
+        return 0;
+    return device_move(ch, (struct device_place){memory, to}, device_place_of(ch, d), d->size);
 }
 
-int device_check_fill(struct rch *ch)
+static int device_check_copy(struct rch *ch, const rmemory_ops_t *m, bool has, const char *call)
 {
-    return device_check_copy(ch, ch->cfg.memory->copy_in != NULL, "copy_in");
+    return has ? 0 : call_error(ch, -ENOTSUP, "%s has no %s: use rwrite and rread", m->name, call);
 }
 
-int device_check_extract(struct rch *ch)
+int device_check_fill(struct rch *ch, const rmemory_ops_t *memory)
 {
-    return device_check_copy(ch, ch->cfg.memory->copy_out != NULL, "copy_out");
+    const rmemory_ops_t *heap = ch->cfg.memory;
+    int rc =
+        memory != NULL ? device_check_copy(ch, memory, memory->copy_out != NULL, "copy_out") : 0;
+
+    return rc != 0 || heap == NULL ? rc
+                                   : device_check_copy(ch, heap, heap->copy_in != NULL, "copy_in");
 }
 
-int device_refuses(struct rch *ch, const char *what)
+int device_check_extract(struct rch *ch, const rmemory_ops_t *memory)
 {
-    return call_error(ch, -ENOTSUP, "the heap is memory of a device (%s): no %s",
-                      ch->cfg.memory->name, what);
+    const rmemory_ops_t *heap = ch->cfg.memory;
+    int rc = memory != NULL ? device_check_copy(ch, memory, memory->copy_in != NULL, "copy_in") : 0;
+
+    return rc != 0 || heap == NULL
+               ? rc
+               : device_check_copy(ch, heap, heap->copy_out != NULL, "copy_out");
 }
 
 /* ---- for observers ---- */
@@ -278,8 +399,8 @@ int device_refuses(struct rch *ch, const char *what)
 size_t device_describe(const struct rch *ch, char *text, size_t bytes)
 {
     int n = snprintf(text, bytes, "memory of a device (%s), %s; ", ch->cfg.memory->name,
-                     device_is_staged(ch) ? "staged through memory of the host"
-                                          : "registered by its descriptor (dma-buf)");
+                     ch->device.staging != NULL ? "staged through memory of the host"
+                                                : "registered by its descriptor (dma-buf)");
 
     return n < 0 ? 0 : (size_t)n < bytes ? (size_t)n : bytes - 1;
 }

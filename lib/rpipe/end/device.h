@@ -15,8 +15,13 @@
  * Order of a message: the device's stores to the payload; `left`; staged: copy_out; slot and flag (release); flag (acquire);
  * `arrived`, or staged: copy_in; the device's loads.
  *
- * Invariant: a byte of the staging memory belongs to the end that has the byte of the heap at the same offset. So the rules by which a network
- * uses the heap of the host again hold for the staging memory.
+ * A heap that grows has a segment for each growth, each with a way of its own. A message is in one of them, which is found by its address.
+ *
+ * Invariants
+ * 1. A byte of the staging memory belongs to the end that has the byte of the heap at the same offset. So the rules by which a network
+ *    uses the heap of the host again hold for the staging memory.
+ * 2. Segments are appended when they are complete, by one thread: the writer's, or the reader's service thread. A thread that has a message
+ *    in a segment finds it. One is taken out only while no message can be in it.
  */
 #ifndef RPIPE_END_DEVICE_H
 #define RPIPE_END_DEVICE_H
@@ -26,30 +31,47 @@
 
 static inline bool device_has_heap(const struct rch *ch) { return ch->cfg.memory != NULL; }
 
-static inline bool device_is_staged(const struct rch *ch) { return ch->device.staging != NULL; }
+/* The ends map or import one memory. */
+static inline bool device_is_shared(const struct rch *ch)
+{
+    return (ch->ops->attributes.capabilities & BTL_LOAD_STORE) != 0;
+}
+
+/* ---- segments ---- */
 
 /*
- * The end with the heap, and over a network the other one too: allocates area_heap_bytes() of the device. `memory` is what the backend
+ * The end with the heap, and over a network the other one too: allocates bytes of the device. `memory` is what the backend
  * lends (its key) or transfers.
  */
-int device_allocate(struct rch *ch, uint32_t access, struct btl_memory *memory, struct error *err);
+int device_allocate(struct rch *ch, struct device_segment *s, size_t bytes, uint32_t access,
+                    struct btl_memory *memory, struct error *err);
 /* The end without the heap, where memory is shared: imports what the peer's key names. */
-int device_import(struct rch *ch, const struct btl_key *key, size_t bytes, struct error *err);
+int device_import(struct rch *ch, struct device_segment *s, const struct btl_key *key, size_t bytes,
+                  struct error *err);
+/* The heap has grown by this segment, which stays in place. */
+void device_append(struct rch *ch, struct device_segment *s);
 /* Gives back what either has made, after the backend has released its part. */
-void device_release(struct rch *ch);
+void device_release(struct rch *ch, struct device_segment *s);
 
-/* Inside a call, with device_has_heap. 0, or the error of the table's call, with its message. */
-int device_left(struct rch *ch, const struct rdesc *d, size_t bytes);
+/* ---- messages ---- */
+
+/* The message is in a segment that is staged. */
+bool device_is_staged(const struct rch *ch, const struct rdesc *d);
+/* Inside a call, with device_has_heap; `at`: its address. 0, or the error of the table's call, with its message. */
+int device_left(struct rch *ch, const struct rdesc *d, const void *at, size_t bytes);
 /* After a message was taken. On failure it is freed, and the message has its number. */
 int device_arrived(struct rch *ch, struct rdesc *d);
-/* rsend, rrecv: between memory of the program and a message; staged: instead of device_left, device_arrived. */
-int device_fill(struct rch *ch, const struct rdesc *d, const void *from, size_t bytes);
-int device_extract(struct rch *ch, const struct rdesc *d, void *to);
-/* Before a message is allocated, or taken: -ENOTSUP: the table has no such call. */
-int device_check_fill(struct rch *ch);
-int device_check_extract(struct rch *ch);
-/* For calls that move bytes by the processor or register memory: -ENOTSUP. */
-int device_refuses(struct rch *ch, const char *what);
+
+/*
+ * A message and other memory, of the host (`memory` NULL) or of a device; staged: instead of device_left, device_arrived. rsend, rrecv,
+ * and calls with regions, on every pipe. What the device at `from` has stored is visible (`left`) before it is copied.
+ */
+int device_fill(struct rch *ch, const struct rdesc *d, const rmemory_ops_t *memory,
+                const void *from, size_t bytes);
+int device_extract(struct rch *ch, const struct rdesc *d, const rmemory_ops_t *memory, void *to);
+/* Before a message is allocated, or taken: -ENOTSUP: one of the tables has no such call. */
+int device_check_fill(struct rch *ch, const rmemory_ops_t *memory);
+int device_check_extract(struct rch *ch, const rmemory_ops_t *memory);
 
 /* How the payload of a network travels, for rinfo_describe: returns the characters written. */
 size_t device_describe(const struct rch *ch, char *text, size_t bytes);

@@ -117,13 +117,15 @@ struct reader {
     struct push_waits waits;
 };
 
-/* Memory of a device that the heap of an end is in (device.h). */
-struct device_heap {
-    void *base; /* allocated or imported by this end; NULL: none */
-    char *
-        staging; /* staged: memory of the host with the same bytes, which the network moves; else NULL */
+/* Memory of a device that a segment of the heap of an end is in (device.h). */
+struct device_segment {
+    char *base; /* allocated or imported by this end; NULL: none */
+    size_t bytes;
+    /* staged: memory of the host with the same bytes, which the network moves; else NULL */
+    char *staging;
     char *why; /* staged: the reason; NULL: no memory for the text */
     bool imported;
+    struct device_segment *_Atomic next; /* the heap has grown (grow.c) */
 };
 
 struct rch {
@@ -203,7 +205,8 @@ struct rch {
     struct btl *btl;
     struct btl_memory ring_memory, credit_memory, heap_memory, reverse_memory;
     struct btl_remote ring_remote, credit_remote, heap_remote, reverse_remote;
-    struct device_heap device;
+    struct device_segment device; /* the first segment of the heap */
+    char *device_bounce;          /* of copies between memories of devices; NULL: none was made */
     struct rch *next_free;
     struct link deferred;      /* in the list of deferred_close.c */
     int64_t deferred_deadline; /* when deferred_close.c gives up */

@@ -20,6 +20,7 @@
 #include "rpipe/end/config.h"
 #include "rpipe/end/connector.h"
 #include "rpipe/end/debug_check.h"
+#include "rpipe/end/device.h"
 #include "rpipe/end/error.h"
 #include "rpipe/end/message.h"
 #include "rpipe/end/path.h"
@@ -46,9 +47,10 @@ enum grow_state { GROW_NONE, GROW_REQUESTED, GROW_REPLIED };
 struct grown {
     uint64_t begin, end; /* offsets in the heap, bytes */
     char *base;
-    struct btl_memory memory; /* at the end whose memory it is */
-    struct btl_remote remote; /* at the other end */
-    struct btl_memory mirror; /* at the other end, over a network */
+    struct btl_memory memory;     /* at the end whose memory it is */
+    struct btl_remote remote;     /* at the other end */
+    struct btl_memory mirror;     /* at the other end, over a network */
+    struct device_segment device; /* the heap is memory of a device: base, at each end */
 };
 
 struct growth {
@@ -99,6 +101,17 @@ static int grow_open(struct rch *ch, struct error *err)
     return 0;
 }
 
+/* Memory of this end that no message is in. */
+static void grow_free(struct rch *ch, struct grown *s)
+{
+    if (s->mirror.slab != NULL)
+        ch->ops->free(ch->btl, &s->mirror);
+    if (s->memory.slab != NULL)
+        ch->ops->free(ch->btl, &s->memory);
+    if (device_has_heap(ch)) /* last: until here it is registered */
+        device_release(ch, &s->device);
+}
+
 /* Both close messages are there, or the peer is gone: the memory is not used any more. */
 static void grow_release(struct rch *ch)
 {
@@ -108,10 +121,7 @@ static void grow_release(struct rch *ch)
     for (i = 0; g != NULL && i < GROWTHS_MOST; i++) {
         if (g->at[i].remote.mapping != NULL)
             ch->ops->detach(ch->btl, &g->at[i].remote);
-        if (g->at[i].mirror.slab != NULL)
-            ch->ops->free(ch->btl, &g->at[i].mirror);
-        if (g->at[i].memory.slab != NULL)
-            ch->ops->free(ch->btl, &g->at[i].memory);
+        grow_free(ch, &g->at[i]);
     }
     free(g);
     ch->growth = NULL;
@@ -129,16 +139,50 @@ static struct grow_message grow_message_of(const struct rch *ch, uint64_t k, uin
                                  .bytes = bytes};
 }
 
+/* A segment of this end. */
+static int grow_make_segment(struct rch *ch, struct grown *s, uint64_t bytes, uint32_t access,
+                             struct error *err)
+{
+    int rc;
+
+    if (device_has_heap(ch))
+        rc = device_allocate(ch, &s->device, grow_chunk_bytes(ch, bytes), access, &s->memory, err);
+    else
+        rc = ch->ops->alloc(ch->btl, ch->peer, grow_chunk_bytes(ch, bytes), access,
+                            ch->cfg.huge_pages, &s->memory, err);
+    s->base = device_has_heap(ch) ? s->device.base : s->memory.base;
+    return rc;
+}
+
+/* The other end's segment, or a mirror of it, is memory of a device too. */
+static int grow_reach_device(struct rch *ch, struct grown *s, const struct btl_key *key,
+                             uint64_t bytes, struct error *err)
+{
+    int rc = 0;
+
+    if (s->device.base == NULL && device_is_shared(ch))
+        rc = device_import(ch, &s->device, key, grow_chunk_bytes(ch, bytes), err);
+    else if (s->device.base == NULL)
+        rc = device_allocate(ch, &s->device, grow_chunk_bytes(ch, bytes), BTL_LOCAL, &s->mirror,
+                             err);
+    if (rc == 0)
+        s->base = s->device.base;
+    return rc;
+}
+
 /* The other end's segment becomes usable here. What has succeeded stays, if the rest fails, for the next attempt. */
 static int grow_reach_segment(struct rch *ch, struct grown *s, const struct btl_key *key,
                               uint64_t bytes, struct error *err)
 {
     uint32_t access = grow_heap_is_readers(ch) ? BTL_PEER_WRITES : BTL_PEER_READS;
     void *base = NULL;
+    bool imports = device_has_heap(ch) && device_is_shared(ch);
     int rc = 0;
 
-    if (s->remote.mapping == NULL)
+    if (s->remote.mapping == NULL && !imports)
         rc = end_attach(ch, key, grow_chunk_bytes(ch, bytes), access, &s->remote, err);
+    if (rc == 0 && device_has_heap(ch))
+        return grow_reach_device(ch, s, key, bytes, err);
     if (rc == 0)
         rc = ch->path->reach(ch, &s->remote, grow_chunk_bytes(ch, bytes), &s->mirror, &base, err);
     if (rc == 0)
@@ -201,8 +245,7 @@ static enum grow_outlook grow_request(struct rch *ch, size_t size, int64_t now)
     g->request = size;
     g->waited_us = (uint64_t)(now - g->full_since) / 1000;
     if (!grow_heap_is_readers(ch)) {
-        rc = ch->ops->alloc(ch->btl, ch->peer, grow_chunk_bytes(ch, n.bytes), BTL_PEER_READS,
-                            ch->cfg.huge_pages, &s->memory, &err);
+        rc = grow_make_segment(ch, s, n.bytes, BTL_PEER_READS, &err);
         if (rc != 0 && control_peer_state(ch->peer) != 0)
             return GROW_LATER; /* the peer is gone, which call_check_peer reports */
         if (rc != 0) {
@@ -217,8 +260,7 @@ static enum grow_outlook grow_request(struct rch *ch, size_t size, int64_t now)
     if (message_post(ch->peer, MESSAGE_GROW, &n.head, NULL) == 0)
         return GROW_PENDING;
     atomic_store_explicit(&g->state, GROW_NONE, memory_order_relaxed);
-    if (s->memory.slab != NULL)
-        ch->ops->free(ch->btl, &s->memory);
+    grow_free(ch, s);
     return GROW_LATER;
 }
 
@@ -235,10 +277,10 @@ static int grow_take_up(struct rch *ch)
     RPIPE_FAILPOINT("grow: granted");
     if (grow_heap_is_readers(ch))
         rc = grow_reach_segment(ch, s, &g->key, bytes, &err);
-    else
-        s->base = s->memory.base;
     if (rc == 0)
         rc = heap_grow(ch->w.blocks.heap, s->base, bytes);
+    if (rc == 0 && device_has_heap(ch))
+        device_append(ch, &s->device);
     if (rc != 0 && control_peer_state(ch->peer) != 0)
         return rc; /* a segment ends with its peer: no violation; call_check_peer reports it */
     if (rc == -EPROTO || rc == -EINVAL) /* the grant is invalid */
@@ -274,8 +316,7 @@ void grow_apply(struct rch *ch)
     if (g->reply != 0) {
         struct grown *s = &g->at[atomic_load_explicit(&g->count, memory_order_relaxed)];
 
-        if (s->memory.slab != NULL)
-            ch->ops->free(ch->btl, &s->memory);
+        grow_free(ch, s);
         grow_refused(ch, "the other end", rinfo_strerror(g->reply));
     } else if (grow_take_up(ch) != 0) {
         return;
@@ -352,9 +393,7 @@ static int grow_grant(struct rch *ch, const struct grow_message *n, struct error
     atomic_fetch_add_explicit(&ch->users, 1, memory_order_seq_cst);
     rendezvous_unlock();
     if (grow_heap_is_readers(ch)) {
-        rc = ch->ops->alloc(ch->btl, ch->peer, grow_chunk_bytes(ch, n->bytes), BTL_PEER_WRITES,
-                            ch->cfg.huge_pages, &s->memory, err);
-        s->base = s->memory.base;
+        rc = grow_make_segment(ch, s, n->bytes, BTL_PEER_WRITES, err);
     } else {
         rc = grow_reach_segment(ch, s, &n->key, n->bytes, err);
     }
@@ -366,6 +405,8 @@ static int grow_grant(struct rch *ch, const struct grow_message *n, struct error
     s->begin = g->total;
     s->end = g->total + n->bytes;
     g->total = s->end;
+    if (device_has_heap(ch))
+        device_append(ch, &s->device);
     /* release: the entry is complete. Pairs with the acquire in grow_find */
     atomic_store_explicit(&g->count, (uint32_t)n->head.number, memory_order_release);
     RPIPE_FAILPOINT("grow: table extended");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * region.c: rregion_open, rregion_close, and the end of regions with their pipe (region.h).
+ * region.c: rregion_open, rregion_open_device, rregion_close, and the end of regions with their pipe (region.h).
  */
 #include "rpipe/region/region.h"
 
@@ -64,18 +64,17 @@ static int region_register_attempt(struct rch *ch, void *arguments)
     struct rregion *r = arguments;
     const struct btl_memory *memory;
 
-    return ch->path->places(ch) ? registration_memory(ch, r, &memory) : 0;
+    return region_is_copied(ch, r) ? 0 : registration_memory(ch, r, &memory);
 }
 
-static int region_create(struct rch *ch, void *buf, size_t bytes, rregion_t *region)
+static int region_create(struct rch *ch, const rmemory_ops_t *memory, void *buf, size_t bytes,
+                         rregion_t *region)
 {
     struct rregion *r;
     int rc;
 
     if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_CELLS) != 0)
         return call_error(ch, -EBADF, "this end has cells and no messages");
-    if (device_has_heap(ch))
-        return device_refuses(ch, "regions");
     if (region == NULL || bytes == 0 || (uintptr_t)buf > UINTPTR_MAX - bytes)
         return call_error(ch, -EINVAL, "%s",
                           region == NULL ? "region is NULL"
@@ -86,6 +85,7 @@ static int region_create(struct rch *ch, void *buf, size_t bytes, rregion_t *reg
         return call_error(ch, -ENOMEM, "no memory for the metadata of a region");
     r->base = buf;
     r->bytes = bytes;
+    r->memory = buf != NULL ? memory : ch->cfg.memory;
     rc =
         buf == NULL ? region_register_own(ch, bytes, r) : call_once(ch, region_register_attempt, r);
     if (rc != 0)
@@ -129,7 +129,34 @@ int rregion_open(rregion_t *region, rch_t ch, void *buf, size_t bytes)
     }
     rc = call_begin(&call, "rregion_open", ch, 0);
     if (rc == 0)
-        rc = region_create(ch, buf, bytes, region);
+        rc = region_create(ch, NULL, buf, bytes, region);
+    return call_end(&call, rc);
+}
+
+static int region_check_device(struct rch *ch, const rmemory_ops_t *memory, const void *buf)
+{
+    struct error err = {""};
+    int rc = config_check_device(memory, &err);
+
+    if (rc != 0)
+        return call_error(ch, rc, "%s", err.text);
+    if (buf == NULL)
+        return call_error(ch, -EINVAL,
+                          "buf is NULL; a region of the heap of a pipe is opened by rregion_open, "
+                          "also where that is memory of a device");
+    return 0;
+}
+
+int rregion_open_device(rregion_t *region, rch_t ch, const rmemory_ops_t *memory, void *buf,
+                        size_t bytes)
+{
+    struct call call;
+    int rc = call_begin(&call, "rregion_open_device", ch, 0);
+
+    if (rc == 0)
+        rc = region_check_device(ch, memory, buf);
+    if (rc == 0)
+        rc = region_create(ch, memory, buf, bytes, region);
     return call_end(&call, rc);
 }
 

@@ -3,12 +3,13 @@
  * region_read.c: rread_into: the next message into a region (region.h, doc/regions.md).
  *
  * On a GET pipe over a network the payload is fetched to where it is requested, unless it has been fetched ahead already; everywhere
- * else it is in the heap and is copied. Either way its block goes back to the writer at once. A fetch in flight when the call returns
+ * else it is in the heap and is copied; so it is where the heap or the region is memory of a device. Either way its block goes back to the writer at once. A fetch in flight when the call returns
  * without a message goes on and holds the region; the next read waits for it, and copies the payload if it requests it elsewhere.
  */
 #include "rpipe/region/region_read.h"
 
 #include "rpipe/data/attempt.h"
+#include "rpipe/end/device.h"
 #include "rpipe/end/path.h"
 #include "rpipe/data/violation.h"
 
@@ -29,6 +30,7 @@ struct into_arguments {
 static int region_read_take(struct rch *ch, struct into_arguments *a)
 {
     struct rdesc *d = a->read.d;
+    int rc = 0;
 
     if (d->size > a->place.room) { /* it had another size when it was peeked at */
         size_t size = d->size;
@@ -38,13 +40,14 @@ static int region_read_take(struct rch *ch, struct into_arguments *a)
                                     "limit", a->place.room);
     }
     RPIPE_FAILPOINT("rread_into: before the copy");
-    if (d->size > 0 && !ch->path->placed(ch))
-        memcpy(a->place.region->base + a->place.offset, d->mem, d->size);
+    if (!ch->path->placed(ch))
+        rc =
+            device_extract(ch, d, a->place.region->memory, a->place.region->base + a->place.offset);
     a->size = d->size;
     a->tag = d->header;
     RPIPE_FAILPOINT("rread_into: before the message is freed");
     read_release(ch, d);
-    return 0;
+    return rc;
 }
 
 static bool region_read_is_joined(const struct rch *ch)
@@ -62,7 +65,8 @@ static int region_read_into_attempt(struct rch *ch, void *arguments)
     size_t size = 0;
     int rc = 0;
 
-    ch->path->want(ch, &a->place);
+    ch->path->want(ch, a->place.memory != NULL ? &a->place : NULL);
+    a->read.extracts = true;
     a->read.peeked = was_joined && ch->path->next_size(ch, &size);
     if (a->read.peeked && size > a->place.room)
         rc = call_error(ch, -EMSGSIZE,
@@ -83,8 +87,10 @@ static int region_read_into_attempt(struct rch *ch, void *arguments)
 static int region_read_begin_attempt(struct rch *ch, void *arguments)
 {
     struct into_arguments *a = arguments;
+    struct rregion *r = a->place.region;
 
-    return ch->path->places(ch) ? registration_memory(ch, a->place.region, &a->place.memory) : 0;
+    return region_is_copied(ch, r) ? device_check_extract(ch, r->memory)
+                                   : registration_memory(ch, r, &a->place.memory);
 }
 
 static int region_read_message(struct rch *ch, struct into_arguments *a, bool wait)

@@ -2,14 +2,15 @@
 /*
  * region_write.c: rwrite_from: messages from regions, and when those may be changed again (region.h, doc/regions.md).
  *
- * There are three ways. Copied, into a block or a slot: on mapped memory, and small messages; the word is 1 at once. Transferred, over
- * a network: a block is allocated, because the message is placed there, but the payload travels from the region; its transfer is
+ * There are three ways. Copied, into a block or a slot: on mapped memory, small messages, and from or to memory of a device; the word is
+ * 1 at once. Transferred, over a network: a block is allocated, because the message is placed there, but the payload travels from the region; its transfer is
  * recorded by the path (path_remote_transfer.c). Lent: a part of a block of the heap itself; it is complete when the reader has freed
  * it. A descriptor of the pool, whose mem is NULL, represents it among the blocks in flight.
  */
 #include "rpipe/region/region_write.h"
 
 #include "rpipe/data/attempt.h"
+#include "rpipe/end/device.h"
 #include "rpipe/end/path.h"
 
 #include "observe/record/trace.h"
@@ -170,6 +171,7 @@ static int region_write_make_part(struct rch *ch, struct from_arguments *a)
     region_hold(r);
     ch->w.allocated++;
     a->write.d = d;
+    a->write.part = r->base + a->source.offset;
     RPIPE_FAILPOINT("rwrite_from: part recorded");
     return 0;
 }
@@ -189,6 +191,14 @@ static int region_write_unmake_part(struct rch *ch, void *arguments)
     return 0;
 }
 
+static int region_write_copy(struct rch *ch, struct from_arguments *a)
+{
+    const struct rregion *r = a->source.region;
+
+    a->write.left = device_has_heap(ch) && device_is_staged(ch, a->write.d);
+    return device_fill(ch, a->write.d, r->memory, r->base + a->source.offset, a->bytes);
+}
+
 /* Memory for the message, with the payload in it unless that is transferred. */
 static int region_write_make_block(struct rch *ch, struct from_arguments *a)
 {
@@ -200,9 +210,9 @@ static int region_write_make_block(struct rch *ch, struct from_arguments *a)
     a->write.d = a->alloc.d;
     a->write.d->header = a->tag;
     if (a->way != FROM_TRANSFER)
-        memcpy(a->write.d->mem, a->source.region->base + a->source.offset, a->bytes);
+        rc = region_write_copy(ch, a);
     RPIPE_FAILPOINT("rwrite_from: block made");
-    return 0;
+    return rc;
 }
 
 static int region_write_from_attempt(struct rch *ch, void *arguments)
@@ -233,14 +243,13 @@ static int region_write_begin_attempt(struct rch *ch, void *arguments)
     struct from_arguments *a = arguments;
     struct rregion *r = a->source.region;
 
-    if (a->bytes <= ch->inline_max)
-        return 0;
-    if (r->own != NULL) {
+    if (a->bytes > ch->inline_max && r->own != NULL) {
         a->way = FROM_PART;
         return 0;
     }
-    if (!ch->path->places(ch) || (ch->cfg.op == OP_GET && a->bytes < REGION_NOTE_BYTES))
-        return 0;
+    if (a->bytes <= ch->inline_max || region_is_copied(ch, r) ||
+        (ch->cfg.op == OP_GET && a->bytes < REGION_NOTE_BYTES))
+        return device_check_fill(ch, r->memory); /* before memory is awaited */
     a->way = FROM_TRANSFER;
     a->write.from = &a->source;
     return registration_memory(ch, r, &a->source.memory);

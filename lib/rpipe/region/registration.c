@@ -12,6 +12,7 @@
 #include "rpipe/end/config.h"
 #include "rpipe/end/error.h"
 #include "rpipe/end/job_state.h"
+#include "rpipe/end/path.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -139,12 +140,15 @@ void registration_end(struct rregion *r)
 
 /* ---- checks ---- */
 
+bool region_is_copied(const struct rch *ch, const struct rregion *region)
+{
+    return device_has_heap(ch) || region->memory != NULL || !ch->path->places(ch);
+}
+
 int region_check(struct rch *ch, rregion_t region, size_t offset, size_t bytes)
 {
     if (region == NULL)
         return call_error(ch, -EINVAL, "the region is NULL");
-    if (device_has_heap(ch))
-        return device_refuses(ch, "messages from or into regions");
     if (atomic_load_explicit(&region->open, memory_order_relaxed) == 0)
         return call_error(ch, -EINVAL, "the region has been closed already (rregion_close)");
     if (offset > region->bytes || bytes > region->bytes - offset)

@@ -2,7 +2,7 @@
 /*
  * registration.h: registered memory of the program, as the paths use it (doc/regions.md).
  *
- * A region is memory of the program, or one block of a pipe's heap (`own`), whose parts are messages that are never copied. The calls
+ * A region is memory of the program, or of a device (`memory`), or one block of a pipe's heap (`own`), whose parts are messages that are never copied. The calls
  * of the program are in region.h.
  *
  * Invariants
@@ -45,6 +45,7 @@ struct rregion {
     char *base;
     size_t bytes;
     uint64_t number;
+    const rmemory_ops_t *memory; /* of the device that base is an address of; NULL: of the host */
     struct registration *_Atomic registrations;
     /* a block of a pipe's heap */
     struct rch *own;     /* that pipe; NULL: memory of the program */
@@ -105,6 +106,12 @@ int registration_memory(struct rch *ch, struct rregion *region, const struct btl
 /* The same as local memory alone, whatever the pipe moves. */
 int registration_local(struct rch *ch, struct rregion *region, const struct btl_memory **memory);
 void registration_end(struct rregion *r); /* ends all registrations of the region */
+
+/*
+ * Bytes of a message on this end and of the region are copied, and not transferred: the network reaches neither memory of a device that
+ * is the region's, nor the note of a message in one that is the heap's.
+ */
+bool region_is_copied(const struct rch *ch, const struct rregion *region);
 
 /* `offset` and `bytes` are inside this region, which is open and may be used with `ch`: 0, or the code and its message. */
 int region_check(struct rch *ch, rregion_t region, size_t offset, size_t bytes);

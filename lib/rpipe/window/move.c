@@ -44,6 +44,11 @@ static int move_check_region(struct rch *ch, const struct window_move *m)
         return call_error(ch, -EINVAL, "the region has been closed already (rregion_close)");
     if (r->own != NULL)
         return call_error(ch, -EINVAL, "the region is memory of a pipe, and this is no message");
+    if (r->memory != NULL)
+        return call_error(ch, -ENOTSUP,
+                          "the region is memory of a device (%s), and windows are written from and "
+                          "fetched into memory of the host; use rwrite_from or rread_into",
+                          r->memory->name);
     if (!region_contains(r, m->near, m->bytes))
         return call_error(ch, -EINVAL, "%zu bytes at %p are outside the region, %zu bytes at %p",
                           m->bytes, (void *)m->near, r->bytes, (void *)r->base);

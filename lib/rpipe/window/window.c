@@ -66,6 +66,12 @@ static int window_check(struct rch *ch, const rwindow_t *window, rregion_t regio
     if (region->own != NULL)
         return call_error(ch, -EINVAL,
                           "the region is memory of a pipe, which its reader can access already");
+    if (region->memory != NULL)
+        return call_error(
+            ch, -ENOTSUP,
+            "the region is memory of a device (%s), which rank %d would reach neither "
+            "by stores nor by a network; send its bytes with rwrite_from",
+            region->memory->name, ch->peer);
     return 0;
 }
 
