@@ -23,6 +23,23 @@ dist_check_SCRIPTS += $(network_scripts) test/run-sim
 test/btl/conform-defects.log test/btl/conform-mpi.log test/btl/conform-ofi.log test/btl/conform-sim.log test/btl/conform-tcp.log test/btl/conform-verbs.log: test/btl/conform$(EXEEXT) $(fake_programs) $(check_LTLIBRARIES)
 # unit tests of pipes over the simulated network, or over the sockets of this host
 sim_tests = \
+	test/unit/test_growth-0+device.sim \
+	test/unit/test_growth-1-0+device_tcp.sim \
+	test/unit/test_modes-0+device.sim \
+	test/unit/test_pipe_lives-0+device.sim \
+	test/unit/test_pipe_misuse-0+device.sim \
+	test/unit/test_pipe_single-0+device.sim \
+	test/unit/test_pipe_single-1-0+device_tcp.sim \
+	test/unit/test_pipe_stale-0+device.sim \
+	test/unit/test_pipe_threads-0+device.sim \
+	test/unit/test_pipe_waiting-0+device.sim \
+	test/unit/test_region-0+device.sim \
+	test/unit/test_region-1+device_tcp.sim \
+	test/unit/test_region_end-0+device.sim \
+	test/unit/test_region_end-1+device_tcp.sim \
+	test/unit/test_region_tag-0+device.sim \
+	test/unit/test_region_threads-0+device.sim \
+	test/unit/test_region_threads-1+device_tcp.sim \
 	test/faults/device_violations-1.sim \
 	test/faults/given_back-1.sim \
 	test/faults/violations-1.sim \

@@ -10,6 +10,7 @@
 #define TEST_LIB_MP_CHECK_H
 
 #include "test/lib/check.h"
+#include "test/lib/on_device.h"
 #include "test/lib/pattern.h"
 #include "test/lib/counts.h"
 #include <rpipe.h>

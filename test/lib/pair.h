@@ -10,6 +10,7 @@
 #define TEST_LIB_PAIR_H
 
 #include "test/lib/check.h"
+#include "test/lib/on_device.h"
 #include "test/lib/pattern.h"
 #include <rpipe.h>
 

@@ -152,7 +152,8 @@ static void draw_stream(struct stream *s, uint64_t run, int from)
     if (common(s, 3) % 4 == 0)
         c->max_heap_bytes = heap + common(s, 4) % (8 * heap + 1);
     c->seed = common(s, 5);
-    c->inline_max = (int[]){RPIPE_INLINE_NONE, 8, 40}[common(s, 6) % 3];
+    c->inline_max =
+        on_device_heap() ? RPIPE_INLINE_NONE : (int[]){RPIPE_INLINE_NONE, 8, 40}[common(s, 6) % 3];
     c->grow_after_us = 1 + (uint32_t)(common(s, 7) % 2000);
     c->flags = common(s, 8) % 8 == 0 ? RPIPE_THREADS : 0;
     s->most = heap;

@@ -234,6 +234,7 @@ mpi_tests = \
 	test/mpi/mp_master-4.mpi \
 	test/mpi/mp_mismatch-2.mpi \
 	test/mpi/mp_modes-2-sleep.mpi \
+	test/mpi/mp_modes-2+device.mpi \
 	test/mpi/mp_modes-2.mpi \
 	test/mpi/mp_msg-1.mpi \
 	test/mpi/mp_msg-1-brief+sim.mpi \
@@ -253,6 +254,7 @@ mpi_tests = \
 	test/mpi/mp_network-8.mpi \
 	test/mpi/mp_observe-2+ofi.mpi \
 	test/mpi/mp_observe-3.mpi \
+	test/mpi/mp_pipe-2+device.mpi \
 	test/mpi/mp_pipe-2+openmpi.mpi \
 	test/mpi/mp_pipe-2+ofi.mpi \
 	test/mpi/mp_pipe-2+ofi_operations.mpi \
@@ -264,6 +266,8 @@ mpi_tests = \
 	test/mpi/mp_recovery-5.mpi \
 	test/mpi/mp_recovery-8.mpi \
 	test/mpi/mp_region-1.mpi \
+	test/mpi/mp_region-2+device.mpi \
+	test/mpi/mp_region-2+device_tcp.mpi \
 	test/mpi/mp_region-2+openmpi.mpi \
 	test/mpi/mp_region-2+mpich.mpi \
 	test/mpi/mp_region-2+ofi.mpi \

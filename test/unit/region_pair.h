@@ -13,6 +13,12 @@ enum { HEAP = 1 << 16, ROOM = 1 << 15, UNIT = 64 };
 
 static uint8_t buffer[2][ROOM] __attribute__((aligned(64)));
 
+/* The network moves what is in a region. */
+static inline bool is_transferred(void)
+{
+    return pair_over_network() && !on_device_heap() && !on_device_region();
+}
+
 static inline rregion_t region_of(rch_t ch, void *base, size_t bytes)
 {
     rregion_t region = NULL;

@@ -148,7 +148,7 @@ static void writer_goes(rpipe_op_t op)
  */
 static void wrong_note(rpipe_op_t op)
 {
-    for (int invalid = 0; invalid < 3 && op == RPIPE_GET && pair_over_network(); invalid++) {
+    for (int invalid = 0; invalid < 3 && op == RPIPE_GET && is_transferred(); invalid++) {
         uint64_t few = 100;
         rregion_t region;
         int word = 0;

@@ -260,6 +260,7 @@ noinst_HEADERS = \
 	test/lib/allocation_failure.h \
 	test/lib/count_locks.h \
 	test/lib/fake_device.h \
+	test/lib/on_device.h \
 	test/lib/am.h \
 	test/lib/descriptor_limit.h \
 	test/lib/cells.h \
