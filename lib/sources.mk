@@ -730,6 +730,8 @@ lib_btl_verbs_la_SOURCES = \
 	lib/btl/verbs/connect.h \
 	lib/btl/verbs/connection.c \
 	lib/btl/verbs/connection.h \
+	lib/btl/verbs/context.c \
+	lib/btl/verbs/context.h \
 	lib/btl/verbs/device.c \
 	lib/btl/verbs/device.h \
 	lib/btl/verbs/greet.c \

@@ -71,7 +71,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BTL_OPS_VERSION 6
+#define BTL_OPS_VERSION 7
 #define BTL_NAME_MAX 8
 
 /* ---- capabilities ---- */
@@ -428,6 +428,19 @@ struct btl_ops {
      */
     void (*connection_join)(struct btl_connection *connection, struct btl_stream *stream,
                             struct btl_address *address);
+
+    /*
+     * The key by which the other end of this connection accesses memory; the connection has joined its stream. Any thread. NULL: that of the
+     * memory, memory->key.
+     */
+    int (*connection_key)(struct btl_connection *connection, const struct btl_memory *memory,
+                          struct btl_key *key, struct error *err);
+    /*
+     * Whether a key that the peer has made for one of its connections is valid for this one, which is up: 0, or -EXDEV and the
+     * reason. NULL: all are.
+     */
+    int (*connection_takes)(struct btl_connection *connection, const struct btl_remote *remote,
+                            struct error *err);
 
     /* -- transfers: rules 7 to 13 -- */
 

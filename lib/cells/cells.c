@@ -93,6 +93,15 @@ static void cells_choose_way(struct rch *ch)
     c->processors = (capabilities & BTL_ATOMICS_COHERENT) != 0;
 }
 
+/* The key for the other end of `ch`, by which it finds the cells of `master`. */
+static int cells_share_key(struct rch *ch, const struct rch *master, struct error *err)
+{
+    struct btl_memory shared = master->heap_memory;
+
+    shared.key = ch->heap_memory.key;
+    return end_key(ch, &shared, &ch->heap_memory.key, err);
+}
+
 /* The cells of another passive end, for one more peer. */
 static int cells_share(struct rch *ch, struct rch *master, struct error *err)
 {
@@ -129,6 +138,8 @@ static int cells_share(struct rch *ch, struct rch *master, struct error *err)
                 : ch->ops->share(ch->btl, ch->peer, &master->heap_memory, &ch->heap_memory.key,
                                  err);
 
+        if (rc == 0)
+            rc = cells_share_key(ch, master, err);
         if (rc != 0) {
             cells_set_way(ch,
                           CELLS_SERVICE); /* always possible where processors are in the domain */
@@ -170,7 +181,7 @@ static int cells_open(struct rch *ch, struct error *err)
         return rc;
     memset(ch->heap_memory.base, 0, area_heap_bytes(&ch->cfg));
     c->cell = ch->heap_memory.base;
-    return 0;
+    return end_key(ch, &ch->heap_memory, &ch->heap_memory.key, err);
 }
 
 static void cells_offer(const struct rch *ch, struct handshake *h)

@@ -46,7 +46,7 @@ void device_memory_free(struct device_memory *m)
 
 /* ---- the watching thread ---- */
 
-#define WATCHES_MOST 64
+#define WATCHES_MOST 128
 
 struct watch {
     bool used, armed;

@@ -7,6 +7,8 @@
  */
 #include "test/btl/fake_verbs.h"
 
+#include "util/list.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -22,7 +24,8 @@
 #pragma GCC visibility push(default)
 
 struct fake_counts fake_counts;
-struct fake_limits fake_limits = {.thread_domains = 64,
+struct fake_limits fake_limits = {.contexts = 256,
+                                  .thread_domains = 64,
                                   .queue_pairs_per_domain = 1024,
                                   .queue_pairs = 4096,
                                   .completion_queues = 4096,
@@ -63,6 +66,33 @@ static void *object(size_t bytes)
     return p;
 }
 
+/* ---- contexts ---- */
+
+struct fake_context {
+    struct verbs_context verbs;
+    _Atomic int users; /* objects of it */
+};
+
+static _Atomic int *context_users(struct ibv_context *context)
+{
+    return &container_of(verbs_get_ctx(context), struct fake_context, verbs)->users;
+}
+
+static void context_use(struct ibv_context *context)
+{
+    atomic_fetch_add(context_users(context), 1);
+}
+static void context_part(struct ibv_context *context)
+{
+    atomic_fetch_sub(context_users(context), 1);
+}
+
+static void contexts_same(const struct ibv_context *a, const struct ibv_context *b)
+{
+    if (a != b)
+        fake_die("objects of different contexts are used together");
+}
+
 /* ---- domains ---- */
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
@@ -70,6 +100,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
     struct fake_pd *p = object(sizeof(*p));
 
     p->pd.context = context;
+    context_use(context);
     atomic_fetch_add(&fake_counts.domains, 1);
     return &p->pd;
 }
@@ -86,6 +117,7 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
         atomic_fetch_sub(&fake_counts.parent_domains, 1);
     } else {
         atomic_fetch_sub(&fake_counts.domains, 1);
+        context_part(pd->context);
     }
     free(p);
     return 0;
@@ -104,6 +136,7 @@ static struct ibv_td *td_alloc(struct ibv_context *context, struct ibv_td_init_a
         return NULL;
     t = object(sizeof(*t));
     t->td.context = context;
+    context_use(context);
     return &t->td;
 }
 
@@ -114,6 +147,7 @@ static int td_free(struct ibv_td *td)
     if (t->users > 0)
         fake_die("a thread domain is destroyed while a parent domain uses it");
     atomic_fetch_sub(&fake_counts.thread_domains, 1);
+    context_part(td->context);
     free(t);
     return 0;
 }
@@ -125,6 +159,8 @@ static struct ibv_pd *parent_alloc(struct ibv_context *context,
 
     if (init->pd == NULL || init->td == NULL || init->comp_mask != 0)
         fake_die("a parent domain is made of a protection domain and a thread domain");
+    contexts_same(context, init->pd->context);
+    contexts_same(context, init->td->context);
     p->pd.context = context;
     p->parent = (struct fake_pd *)init->pd;
     p->td = (struct fake_td *)init->td;
@@ -172,6 +208,7 @@ static struct fake_cq *cq_new(struct ibv_context *context, uint32_t entries)
         return NULL;
     c = object(sizeof(*c));
     c->cq.context = context;
+    context_use(context);
     c->cq.cqe = (int)entries;
     c->entries = entries;
     c->completion = object(entries * sizeof(c->completion[0]));
@@ -187,6 +224,8 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
     (void)comp_vector;
     if (c == NULL)
         return NULL;
+    if (channel != NULL)
+        contexts_same(context, channel->context);
     c->cq.cq_context = cq_context;
     c->cq.channel = channel;
     return &c->cq;
@@ -202,6 +241,8 @@ static struct ibv_cq_ex *cq_create_ex(struct ibv_context *context, struct ibv_cq
         c->domain = (struct fake_pd *)init->parent_domain;
     if (c->domain != NULL && c->domain->td == NULL)
         fake_die("the domain of a completion queue has no thread domain");
+    if (c->domain != NULL)
+        contexts_same(context, c->domain->pd.context);
     if (c->domain != NULL)
         c->domain->users++;
     c->single = c->domain != NULL || ((init->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 &&
@@ -239,6 +280,7 @@ int ibv_destroy_cq(struct ibv_cq *cq)
         c->domain->users--;
     atomic_fetch_sub(&fake_counts.single_queues, c->single);
     atomic_fetch_sub(&fake_counts.completion_queues, 1);
+    context_part(cq->context);
     free(c->completion);
     free(c);
     return 0;
@@ -315,12 +357,14 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
     struct fake_channel *c = object(sizeof(*c));
 
     c->channel.context = context;
+    context_use(context);
     c->channel.fd = eventfd(0, EFD_CLOEXEC);
     return &c->channel;
 }
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
+    context_part(channel->context);
     (void)close(channel->fd);
     free(channel);
     return 0;
@@ -466,6 +510,8 @@ struct ibv_qp *fake_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
     struct fake_pd *domain = (struct fake_pd *)pd;
     struct fake_qp *q;
 
+    contexts_same(pd->context, init->send_cq->context);
+    contexts_same(pd->context, init->recv_cq->context);
     if (init->cap.max_inline_data > 512 || init->qp_type != IBV_QPT_RC) {
         errno = EINVAL;
         return NULL;
@@ -507,6 +553,13 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
+    const int all = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+    struct fake_qp *q = (struct fake_qp *)qp;
+
+    if (attr->qp_state == IBV_QPS_INIT && mask == all && attr->port_num == 1) {
+        q->initialized = true;
+        return 0;
+    }
     if (mask != IBV_QP_STATE || attr->qp_state != IBV_QPS_ERR)
         return EINVAL;
     bus_take();
@@ -550,6 +603,8 @@ int ibv_destroy_qp(struct ibv_qp *qp)
 
 void fake_qp_connect(struct fake_qp *a, struct fake_qp *b)
 {
+    if (!a->initialized || !b->initialized)
+        fake_die("a queue pair is connected in the state RESET");
     bus_take();
     a->peer = b;
     b->peer = a;
@@ -572,6 +627,9 @@ static int qp_receive(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv
 {
     struct fake_qp *q = (struct fake_qp *)qp;
 
+    *bad = wr;
+    if (!q->initialized)
+        return EINVAL;
     bus_take();
     for (; wr != NULL && q->receives < FAKE_RECEIVES; wr = wr->next)
         q->receive[q->receives++] = wr->wr_id;
@@ -716,26 +774,31 @@ static struct ibv_device device = {.node_type = IBV_NODE_CA,
                                    .transport_type = IBV_TRANSPORT_IB,
                                    .name = "fake0",
                                    .dev_name = "fake_verbs0"};
-static struct verbs_context verbs;
+static struct fake_context first; /* librdmacm's */
+
+static struct ibv_context *context_begin(struct fake_context *c)
+{
+    struct verbs_context *v = &c->verbs;
+
+    v->query_port = port_query;
+    v->alloc_td = td_alloc;
+    v->dealloc_td = td_free;
+    v->alloc_parent_domain = parent_alloc;
+    v->create_cq_ex = cq_create_ex;
+    v->context.device = &device;
+    v->context.cmd_fd = v->context.async_fd = -1;
+    v->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+    v->context.ops.poll_cq = cq_poll;
+    v->context.ops.req_notify_cq = cq_arm;
+    v->context.ops.post_send = qp_post;
+    v->context.ops.post_recv = qp_receive;
+    v->sz = sizeof(*v);
+    return &v->context;
+}
 
 struct ibv_context *fake_context(void)
 {
-    if (verbs.sz != 0)
-        return &verbs.context;
-    verbs.query_port = port_query;
-    verbs.alloc_td = td_alloc;
-    verbs.dealloc_td = td_free;
-    verbs.alloc_parent_domain = parent_alloc;
-    verbs.create_cq_ex = cq_create_ex;
-    verbs.context.device = &device;
-    verbs.context.cmd_fd = verbs.context.async_fd = -1;
-    verbs.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
-    verbs.context.ops.poll_cq = cq_poll;
-    verbs.context.ops.req_notify_cq = cq_arm;
-    verbs.context.ops.post_send = qp_post;
-    verbs.context.ops.post_recv = qp_receive;
-    verbs.sz = sizeof(verbs);
-    return &verbs.context;
+    return first.verbs.sz != 0 ? &first.verbs.context : context_begin(&first);
 }
 
 struct ibv_device **ibv_get_device_list(int *count)
@@ -754,12 +817,19 @@ int ibv_fork_init(void) { return 0; }
 struct ibv_context *ibv_open_device(struct ibv_device *of)
 {
     (void)of;
-    return fake_context();
+    if (count_add(&fake_counts.contexts, fake_limits.contexts) != 0) {
+        errno = ENODEV;
+        return NULL;
+    }
+    return context_begin(object(sizeof(struct fake_context)));
 }
 
 int ibv_close_device(struct ibv_context *context)
 {
-    (void)context;
+    if (atomic_load(context_users(context)) != 0)
+        fake_die("a context is closed while it has objects");
+    atomic_fetch_sub(&fake_counts.contexts, 1);
+    free(container_of(verbs_get_ctx(context), struct fake_context, verbs));
     return 0;
 }
 
@@ -783,12 +853,14 @@ __attribute__((destructor)) static void fake_end(void)
 {
     const struct fake_counts *c = &fake_counts;
 
-    if (getpid() != process ||
-        c->queue_pairs + c->completion_queues + c->thread_domains + c->domains + c->regions == 0)
+    if (getpid() != process || c->queue_pairs + c->completion_queues + c->thread_domains +
+                                       c->domains + c->regions + c->contexts ==
+                                   0)
         return;
     fprintf(stderr,
             "fake_verbs: left: %d queue pairs, %d completion queues, %d thread domains, "
-            "%d domains, %d regions\n",
-            c->queue_pairs, c->completion_queues, c->thread_domains, c->domains, c->regions);
+            "%d domains, %d regions, %d contexts\n",
+            c->queue_pairs, c->completion_queues, c->thread_domains, c->domains, c->regions,
+            c->contexts);
     _exit(1);
 }

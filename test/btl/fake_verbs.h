@@ -10,7 +10,7 @@
  *   1. two threads at once in a queue of one thread domain, or in a completion queue for one thread: such a queue has no lock,
  *   2. a completion queue with more completions than entries,
  *   3. an object that is destroyed while another one uses it, and a program that ends with objects,
- *   4. memory and a queue pair of different protection domains,
+ *   4. memory and a queue pair of different protection domains, queues and domains of different contexts,
  *   5. memory of a device that is freed before its registration ends, or whose bytes are to be copied by the processor (inline).
  * It reaches memory of devices by descriptors that can be mapped, such as a memfd, in the place of those of dma-bufs.
  * Where a queue may be used by several threads it has a lock (pthread_spin_lock), which test/lib/count_locks.h counts as one of the device.
@@ -33,6 +33,7 @@
 
 /* Objects that exist, and calls since the program began. */
 struct fake_counts {
+    _Atomic int contexts;       /* without librdmacm's */
     _Atomic int domains;        /* protection domains, without those of threads */
     _Atomic int thread_domains; /* ibv_alloc_td */
     _Atomic int parent_domains; /* protection domains with a thread domain */
@@ -44,6 +45,7 @@ struct fake_counts {
 
 /* What the device has. Changed before its objects are created. */
 struct fake_limits {
+    int contexts;               /* then ENODEV; without librdmacm's */
     int thread_domains;         /* 0: ibv_alloc_td fails with EOPNOTSUPP, as Soft-RoCE's */
     int queue_pairs_per_domain; /* then ENOMEM, as where the registers of a domain are used up */
     int queue_pairs, completion_queues;
@@ -76,6 +78,7 @@ struct fake_qp {
     struct ibv_qp qp;
     struct fake_pd *domain;
     struct fake_qp *peer; /* NULL: not connected, or not any more */
+    bool initialized;     /* in the state INIT, or behind it */
     bool failed;          /* every further work request is flushed */
     pthread_spinlock_t lock;
     uint32_t depth, inline_most;

@@ -231,9 +231,29 @@ int rdma_resolve_route(struct rdma_cm_id *id, int ms)
 
 int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
+    if (pd->context != id->verbs) {
+        errno = EINVAL;
+        return -1;
+    }
     id->qp = fake_qp_create(pd, init);
     id->pd = pd;
-    return id->qp != NULL ? 0 : -1;
+    if (id->qp == NULL)
+        return -1;
+    ((struct fake_qp *)id->qp)->initialized = true;
+    return 0;
+}
+
+int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+    if (attr->qp_state != IBV_QPS_INIT) {
+        errno = EINVAL;
+        return -1;
+    }
+    attr->pkey_index = 0;
+    attr->port_num = id->port_num;
+    attr->qp_access_flags = 0;
+    *mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+    return 0;
 }
 
 void rdma_destroy_qp(struct rdma_cm_id *id)

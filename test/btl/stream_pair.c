@@ -30,6 +30,8 @@ void pair_alloc(struct pair *p)
             err.text);
     REQUIRE(ops->alloc(backend.btl, 0, PAIR_BYTES, BTL_PEER_WRITES, false, &p->far, &err) == 0,
             "%s", err.text);
+    if (ops->connection_key != NULL) /* of verbs: the connection exists already */
+        REQUIRE(ops->connection_key(p->accepts, &p->far, &p->far.key, &err) == 0, "%s", err.text);
     REQUIRE(ops->attach(backend.btl, 0, &p->far.key, PAIR_BYTES, BTL_PEER_WRITES, &p->remote,
                         &err) == 0,
             "%s", err.text);

@@ -24,6 +24,7 @@ struct pair {
 void pair_open(struct pair *p, struct btl_stream *stream);
 /* The two alone; `other`: a stream at the other end. */
 void pair_connect(struct pair *p, struct btl_stream *stream, struct btl_stream *other);
+/* Over verbs they are connected before. */
 void pair_alloc(struct pair *p);
 void pair_close(struct pair *p);
 /* Writes that many bytes, as soon as the queues have space. */

@@ -117,6 +117,7 @@ fake_tests += test/btl/fake_counts test/btl/fake_errors test/btl/verbs_streams
 fake_programs += test/btl/fake_conform
 if HAVE_CMOCKA
 fake_tests += test/btl/fake_cork test/btl/fake_device test/btl/fake_device_region test/btl/fake_gpu_verbs test/btl/fake_stream test/btl/fake_stream_contexts
+fake_tests += test/btl/fake_device_everywhere test/btl/fake_growth test/btl/fake_region test/btl/fake_window
 endif
 endif
 check_PROGRAMS += $(fake_tests) $(fake_programs)
@@ -163,6 +164,24 @@ test_btl_fake_stream_contexts_SOURCES = test/unit/test_stream_contexts.c $(fake_
 test_btl_fake_stream_contexts_CFLAGS = $(fake_flags)
 test_btl_fake_stream_contexts_LDADD = $(public) $(CMOCKA_LIBS)
 test_btl_fake_stream_contexts_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+# With a context of the device for all writers, and another one for all readers.
+fake_everywhere = $(fake_verbs) test/btl/fake_everywhere.c
+test_btl_fake_device_everywhere_SOURCES = test/unit/test_device.c $(fake_everywhere)
+test_btl_fake_device_everywhere_CFLAGS = $(fake_flags)
+test_btl_fake_device_everywhere_LDADD = $(public) $(CMOCKA_LIBS)
+test_btl_fake_device_everywhere_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+test_btl_fake_growth_SOURCES = test/unit/test_growth.c $(fake_everywhere)
+test_btl_fake_growth_CFLAGS = $(fake_flags)
+test_btl_fake_growth_LDADD = $(public) $(CMOCKA_LIBS)
+test_btl_fake_growth_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+test_btl_fake_region_SOURCES = test/unit/test_region.c $(fake_everywhere)
+test_btl_fake_region_CFLAGS = $(fake_flags)
+test_btl_fake_region_LDADD = $(public) $(CMOCKA_LIBS)
+test_btl_fake_region_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+test_btl_fake_window_SOURCES = test/unit/test_window.c $(fake_everywhere)
+test_btl_fake_window_CFLAGS = $(fake_flags)
+test_btl_fake_window_LDADD = $(public) $(CMOCKA_LIBS)
+test_btl_fake_window_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 test_btl_verbs_counts_LDADD = lib/libutil.la
 test_btl_verbs_errors_SOURCES = test/btl/conform.h test/btl/conform_host.c test/btl/verbs_errors.c
 test_btl_verbs_errors_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) $(RDMACM_CFLAGS)

@@ -18,7 +18,7 @@
 
 /* What there is more of, with a stream and its pipes, than there was. */
 struct objects {
-    int domains, thread_domains, parent_domains;
+    int contexts, domains, thread_domains, parent_domains;
     int queue_pairs, queue_pairs_in_domains, completion_queues, single_queues;
 };
 
@@ -26,9 +26,9 @@ static struct objects objects_now(void)
 {
     const struct fake_counts *c = &fake_counts;
 
-    return (struct objects){c->domains,      c->thread_domains,         c->parent_domains,
-                            c->queue_pairs,  c->queue_pairs_in_domains, c->completion_queues,
-                            c->single_queues};
+    return (struct objects){c->contexts,          c->domains,      c->thread_domains,
+                            c->parent_domains,    c->queue_pairs,  c->queue_pairs_in_domains,
+                            c->completion_queues, c->single_queues};
 }
 
 static void objects_are(const struct objects *before, const struct objects *more, const char *what)
@@ -50,22 +50,26 @@ static const struct category {
 } categories[] = {
     {"everywhere",
      BTL_SHARE_EVERYWHERE,
-     BTL_SHARE_2XDYNAMIC,
-     "2xdynamic for everywhere, since librdmacm has one context",
-     {0, 2, 2, 9, 5, 5, 1}},
+     BTL_SHARE_EVERYWHERE,
+     "everywhere; one",
+     {1, 1, 1, 1, 8, 4, 6, 1}},
     {"2xdynamic",
      BTL_SHARE_2XDYNAMIC,
      BTL_SHARE_2XDYNAMIC,
      "2xdynamic; one",
-     {0, 2, 2, 9, 5, 5, 1}},
-    {"dynamic", BTL_SHARE_DYNAMIC, BTL_SHARE_DYNAMIC, "dynamic; one", {0, 1, 1, 8, 4, 5, 1}},
+     {0, 0, 2, 2, 9, 5, 5, 1}},
+    {"dynamic", BTL_SHARE_DYNAMIC, BTL_SHARE_DYNAMIC, "dynamic; one", {0, 0, 1, 1, 8, 4, 5, 1}},
     {"shared dynamic",
      BTL_SHARE_SHARED_DYNAMIC,
      BTL_SHARE_STATIC,
      "static for shared dynamic, since libibverbs has no thread domains that two",
-     {0, 0, 0, 8, 0, 5, 1}},
-    {"static", BTL_SHARE_STATIC, BTL_SHARE_STATIC, "static; one", {0, 0, 0, 8, 0, 5, 1}},
-    {"threads", BTL_SHARE_THREADS, BTL_SHARE_STATIC, "static for threads", {0, 0, 0, 8, 0, 5, 1}},
+     {0, 0, 0, 0, 8, 0, 5, 1}},
+    {"static", BTL_SHARE_STATIC, BTL_SHARE_STATIC, "static; one", {0, 0, 0, 0, 8, 0, 5, 1}},
+    {"threads",
+     BTL_SHARE_THREADS,
+     BTL_SHARE_STATIC,
+     "static for threads",
+     {0, 0, 0, 0, 8, 0, 5, 1}},
 };
 
 static void test_categories(void)
@@ -260,9 +264,9 @@ static void test_stale_completions(void)
 }
 
 /* Another thread opens and closes pipes of a stream while the stream's thread transfers: the device finds two threads in one domain. */
-static void test_other_threads(void)
+static void test_other_threads(enum btl_share share)
 {
-    struct btl_stream *stream = stream_begin(BTL_SHARE_DYNAMIC, BTL_SHARE_DYNAMIC, "dynamic");
+    struct btl_stream *stream = stream_begin(share, share, "; one");
     struct pair first, other;
     struct pair_worker w = {.p = &first};
 
@@ -282,6 +286,168 @@ static void test_other_threads(void)
            (unsigned long long)w.rounds);
 }
 
+/* ---- contexts ---- */
+
+static struct btl_stream *everywhere(void)
+{
+    return stream_begin(BTL_SHARE_EVERYWHERE, BTL_SHARE_EVERYWHERE, "everywhere; one");
+}
+
+static void pair_open_between(struct pair *p, struct btl_stream *stream, struct btl_stream *other)
+{
+    pair_connect(p, stream, other);
+    pair_alloc(p);
+}
+
+/* The index of the context, in the key. */
+static unsigned key_context(const struct pair *p) { return (unsigned)p->remote.key.word[3]; }
+
+/* Contexts at both ends, at one, at none: every key is that of the context of the end whose memory it is. */
+static void test_both_ends(void)
+{
+    const int regions = fake_counts.regions;
+    struct btl_stream *stream[2] = {everywhere(), everywhere()};
+
+    for (unsigned i = 0; i < 4; i++) {
+        struct pair p;
+
+        pair_open_between(&p, (i & 1) != 0 ? stream[0] : NULL, (i & 2) != 0 ? stream[1] : NULL);
+        for (uint64_t k = 0; k < 3; k++)
+            pair_works(&p, 7000 + 10 * i + k);
+        REQUIRE(key_context(&p) == ((i & 2) != 0 ? 2u : 0u), "the key is of context %u",
+                key_context(&p));
+        pair_close(&p);
+    }
+    REQUIRE(fake_counts.regions == regions + 2, "%d regions are left, not one for each context",
+            fake_counts.regions - regions);
+    for (int i = 0; i < 2; i++)
+        backend.ops->stream_close(stream[i]);
+    REQUIRE(fake_counts.regions == regions && fake_counts.contexts == 0, "%d regions are left",
+            fake_counts.regions - regions);
+}
+
+/* Memory that outlives a context is registered in the next one, which has the same index. */
+static void test_next_context(void)
+{
+    struct error err = {""};
+    uint64_t key[2];
+    struct pair p;
+
+    for (int i = 0; i < 2; i++) {
+        struct btl_stream *stream = everywhere();
+
+        pair_connect(&p, stream, stream);
+        if (i == 0)
+            pair_alloc(&p);
+        REQUIRE(backend.ops->connection_key(p.accepts, &p.far, &p.remote.key, &err) == 0, "%s",
+                err.text);
+        key[i] = p.remote.key.word[1];
+        pair_works(&p, 8000 + (uint64_t)i);
+        backend.ops->connection_close(p.dials);
+        backend.ops->connection_close(p.accepts);
+        backend.ops->stream_close(stream);
+    }
+    REQUIRE(key[0] != key[1], "the key of a context that was closed is used again");
+    backend.ops->detach(backend.btl, &p.remote);
+    backend.ops->free(backend.btl, &p.near);
+    backend.ops->free(backend.btl, &p.far);
+}
+
+static bool takes(const struct pair *p, const struct pair *of)
+{
+    struct error err = {""};
+    int rc = backend.ops->connection_takes(p->dials, &of->remote, &err);
+
+    REQUIRE(rc == 0 || (rc == -EXDEV && strstr(err.text, "context") != NULL), "%d: %s", rc,
+            err.text);
+    return rc == 0;
+}
+
+/* A key that was made for a connection in another context is found before it is used. */
+static void test_other_key(void)
+{
+    struct btl_stream *stream[2] = {everywhere(), everywhere()};
+    struct pair in[2], second, without;
+
+    for (int i = 0; i < 2; i++)
+        pair_open_between(&in[i], NULL, stream[i]);
+    pair_open_between(&second, NULL, stream[0]);
+    pair_open(&without, NULL);
+    REQUIRE(takes(&in[0], &in[0]) && takes(&in[0], &second) && takes(&without, &without),
+            "keys of the same context");
+    REQUIRE(!takes(&in[0], &in[1]) && !takes(&in[1], &in[0]) && !takes(&in[0], &without) &&
+                !takes(&without, &in[1]),
+            "keys of other contexts");
+    for (int i = 0; i < 2; i++)
+        pair_close(&in[i]);
+    pair_close(&second);
+    pair_close(&without);
+    for (int i = 0; i < 2; i++)
+        backend.ops->stream_close(stream[i]);
+}
+
+/* Fewer contexts, thread domains, or queues than are asked for. */
+static void test_fewer_contexts(void)
+{
+    const struct fake_limits all = fake_limits;
+    struct btl_stream *stream;
+    struct pair p, further;
+
+    fake_limits.contexts = 0;
+    stream_begins_and_ends(BTL_SHARE_EVERYWHERE, BTL_SHARE_2XDYNAMIC,
+                           "2xdynamic for everywhere, since fake0 cannot be opened again: No such");
+    fake_limits = all;
+    fake_limits.thread_domains = 0;
+    stream_begins_and_ends(BTL_SHARE_EVERYWHERE, BTL_SHARE_EVERYWHERE, "everywhere; one");
+    fake_limits = all;
+    stream = everywhere();
+    fake_limits.queue_pairs_per_domain = 1;
+    fake_limits.resizes = false;
+    pair_open_between(&p, stream, NULL);
+    for (int i = 0; i < 2; i++) { /* with a queue of its own in the context; then without */
+        struct pair q[3];
+
+        for (int k = 0; k < 3; k++) { /* the queue of the stream has entries for four */
+            fake_limits.completion_queues = all.completion_queues;
+            pair_open_between(&q[k], stream, NULL);
+        }
+        fake_limits.queue_pairs_per_domain = all.queue_pairs_per_domain;
+        if (i == 1) /* for the two ends: there is none in the context, then */
+            fake_limits.completion_queues = fake_counts.completion_queues + 2;
+        pair_open_between(&further, stream, NULL);
+        fake_limits.queue_pairs_per_domain = 1;
+        REQUIRE(describes(q[0].dials, "with locks, since its thread domain is full"), "a domain");
+        REQUIRE(describes(further.dials,
+                          i == 0 ? "own completion queue" : "in the context of the process"),
+                "number %d", i);
+        for (int k = 0; k < 3; k++) {
+            pair_works(&q[k], 8100 + (uint64_t)k);
+            pair_close(&q[k]);
+        }
+        pair_works(&further, 8200);
+        pair_close(&further);
+    }
+    fake_limits = all;
+    pair_works(&p, 8300);
+    pair_close(&p);
+    backend.ops->stream_close(stream);
+}
+
+/* More streams than this process may have contexts. */
+static void test_many_contexts(void)
+{
+    enum { MOST = 63 };
+    struct btl_stream *stream[MOST];
+
+    fake_limits.thread_domains = MOST + 1;
+    for (int i = 0; i < MOST; i++)
+        stream[i] = everywhere();
+    stream_begins_and_ends(BTL_SHARE_EVERYWHERE, BTL_SHARE_DYNAMIC, "the most there are");
+    for (int i = 0; i < MOST; i++)
+        backend.ops->stream_close(stream[i]);
+    stream_begins_and_ends(BTL_SHARE_EVERYWHERE, BTL_SHARE_EVERYWHERE, "everywhere; one");
+}
+
 int main(void)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -292,7 +458,13 @@ int main(void)
     test_short_queues();
     test_polls();
     test_stale_completions();
-    test_other_threads();
+    test_other_threads(BTL_SHARE_DYNAMIC);
+    test_other_threads(BTL_SHARE_EVERYWHERE);
+    test_both_ends();
+    test_next_context();
+    test_other_key();
+    test_fewer_contexts();
+    test_many_contexts();
     backend_close(&backend);
     return 0;
 }

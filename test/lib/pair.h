@@ -97,10 +97,26 @@ static inline rpipe_config_t pair_reader(rpipe_config_t cfg)
     return cfg;
 }
 
+/* PAIR_STREAMS=everywhere: all writers in a stream with a context of its own, and all readers in another one. */
+static rstream_t pair_streams[2];
+
+static inline void pair_put_in_stream(rpipe_config_t *cfg, size_t i)
+{
+    const rstream_config_t everywhere = {.share = RSTREAM_EVERYWHERE};
+
+    if (getenv("PAIR_STREAMS") == NULL || cfg->stream != NULL || (cfg->flags & RPIPE_THREADS) != 0)
+        return;
+    if (pair_streams[i] == NULL)
+        CHECK_OK(NULL, rstream_open(&pair_streams[i], &everywhere));
+    cfg->stream = pair_streams[i];
+}
+
 static inline void pair_open_with(struct pair *p, const rpipe_config_t *cfg)
 {
     rpipe_config_t w = pair_writer(*cfg), r = pair_reader(*cfg);
 
+    pair_put_in_stream(&w, 0);
+    pair_put_in_stream(&r, 1);
     CHECK_OK(NULL, rpipe(&p->w, &w));
     CHECK_OK(NULL, rpipe(&p->r, &r));
     CHECK_OK(p->w, rwait(p->w));

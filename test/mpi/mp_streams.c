@@ -16,6 +16,7 @@
 enum { THREADS = 4, MESSAGES = 400, HEAP = 4096, LIVES = 3, LARGE = 200000, ROUNDS = 20 };
 
 static int next, previous;
+static rstream_config_t streams; /* of all; "-everywhere" is an argument */
 
 static rch_t stream_open_end(rstream_t stream, bool writer, int peer, uint64_t context,
                              rpipe_op_t op, uint64_t heap)
@@ -61,7 +62,7 @@ static void *crossed_write(void *unused)
     rstream_t stream;
     rch_t out;
 
-    CHECK_OK(NULL, rstream_open(&stream, NULL));
+    CHECK_OK(NULL, rstream_open(&stream, &streams));
     out = stream_open_end(stream, true, next, 1, RPIPE_GET, 2 * LARGE);
     CHECK_OK(out, rwait(out));
     for (int i = 1; i <= ROUNDS; i++) {
@@ -79,7 +80,7 @@ static void *crossed_fetch(void *unused)
     rstream_t stream;
     rch_t in;
 
-    CHECK_OK(NULL, rstream_open(&stream, NULL));
+    CHECK_OK(NULL, rstream_open(&stream, &streams));
     in = stream_open_end(stream, false, previous, 1, RPIPE_GET, 2 * LARGE);
     CHECK_OK(in, rwait(in));
     for (int i = 1; i <= ROUNDS; i++) {
@@ -98,7 +99,7 @@ static void crossed(void)
     rstream_t stream;
     rch_t out, in;
 
-    CHECK_OK(NULL, rstream_open(&stream, NULL));
+    CHECK_OK(NULL, rstream_open(&stream, &streams));
     out = stream_open_end(stream, true, previous, 2, RPIPE_PUT, HEAP);
     in = stream_open_end(stream, false, next, 2, RPIPE_PUT, HEAP);
     CHECK_OK(out, rwait(out));
@@ -192,7 +193,7 @@ static void *streams_thread(void *argument)
     uint32_t context = 10 + (uint32_t)(uintptr_t)argument;
     rstream_t stream;
 
-    CHECK_OK(NULL, rstream_open(&stream, NULL));
+    CHECK_OK(NULL, rstream_open(&stream, &streams));
     for (uint64_t life = 0; life < LIVES; life++)
         streams_life(stream, context, life);
     CHECK_OK(NULL, rstream_close(stream));
@@ -204,6 +205,8 @@ int main(int argc, char **argv)
     pthread_t t[THREADS];
 
     mp_begin(argc, argv, 1);
+    if (mp_asked(argc, argv, "-everywhere"))
+        streams.share = RSTREAM_EVERYWHERE;
     next = (mp_rank + 1) % mp_ranks;
     previous = (mp_rank + mp_ranks - 1) % mp_ranks;
     crossed();

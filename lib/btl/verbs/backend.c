@@ -38,6 +38,7 @@ static void verbs_close(struct btl *btl)
     if (btl->channel != NULL && !btl->forked)
         rdma_destroy_event_channel(btl->channel);
     hash_free(&btl->connections);
+    pthread_mutex_destroy(&btl->copies);
     pthread_mutex_destroy(&btl->lock);
     free(btl);
 }
@@ -52,7 +53,9 @@ static int verbs_open(const struct btl_host *host, struct btl **out, struct erro
     if (btl == NULL)
         return error_set(err, -ENOMEM, "there is no memory for the backend");
     btl->host = *host;
+    btl->process.btl = btl;
     pthread_mutex_init(&btl->lock, NULL);
+    pthread_mutex_init(&btl->copies, NULL);
     hash_init(&btl->connections);
     /*
      * before the first registration; without effect if the kernel copies registered pages at a fork
@@ -83,6 +86,7 @@ static void verbs_forked(struct btl *btl)
 {
     btl->forked = true;
     pthread_mutex_init(&btl->lock, NULL);
+    pthread_mutex_init(&btl->copies, NULL);
     slab_pool_forked(btl->slabs);
     verbs_connect_forked(btl);
 }
@@ -132,6 +136,8 @@ MODULE_EXPORT const struct btl_ops btl_verbs_ops = {
     .stream_open = verbs_stream_open,
     .stream_close = verbs_stream_close,
     .connection_join = verbs_connection_join,
+    .connection_key = verbs_connection_key,
+    .connection_takes = verbs_connection_takes,
     .write = verbs_write,
     .get = verbs_get,
     .atomic = verbs_atomic,

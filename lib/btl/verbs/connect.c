@@ -20,6 +20,7 @@
  */
 #include "btl/verbs/connect.h"
 
+#include "btl/verbs/context.h"
 #include "btl/verbs/device.h"
 #include "btl/verbs/greet.h"
 #include "btl/verbs/state.h"
@@ -136,19 +137,18 @@ static void verbs_connect_forget(struct btl_connection *connection)
     biased_leave_other(&stream->lock);
 }
 
-/* The thread domain of the stream has no registers for another queue pair: it is made in the domain of the process. */
+/* The thread domain of the stream has no registers for another queue pair: it is made in the domain of its context. */
 static int verbs_connect_without_domain(struct btl_connection *connection,
                                         struct ibv_qp_init_attr *init)
 {
     int error = errno;
 
-    if (rdma_create_qp(connection->id, connection->btl->pd, init) != 0)
+    if (verbs_context_queue_pair(connection, connection->context->pd, init) != 0)
         return -errno;
-    log_info("verbs: a pipe of a stream to rank %d is static, since its thread domain has no "
-             "further queue "
-             "pair: %s",
+    log_info("verbs: a pipe of a stream to rank %d is not in its thread domain, which has no "
+             "further queue pair: %s",
              connection->peer, strerror(error));
-    connection->pd = connection->btl->pd;
+    connection->pd = connection->context->pd;
     return 0;
 }
 
@@ -159,7 +159,7 @@ static int verbs_connect_make_queue_pair(struct btl_connection *connection)
     struct ibv_qp_init_attr init = {
         .qp_context = connection,
         .send_cq = connection->cq,
-        .recv_cq = btl->greetings,
+        .recv_cq = connection->context->greetings,
         .cap = {.max_send_wr = connection->depth,
                 .max_recv_wr = 1,
                 .max_send_sge = 1,
@@ -169,10 +169,11 @@ static int verbs_connect_make_queue_pair(struct btl_connection *connection)
     };
 
     verbs_connect_forget(connection);
-    if (connection->id->verbs != btl->context)
+    if (connection->id->verbs != btl->process.ibv)
         return -EXDEV; /* the route to the other end uses another device */
-    if (rdma_create_qp(connection->id, connection->pd, &init) != 0 &&
-        (connection->pd == btl->pd || verbs_connect_without_domain(connection, &init) != 0))
+    if (verbs_context_queue_pair(connection, connection->pd, &init) != 0 &&
+        (connection->pd == connection->context->pd ||
+         verbs_connect_without_domain(connection, &init) != 0))
         return -errno;
     connection->qp = connection->id->qp;
     return 0;
@@ -361,7 +362,7 @@ static void verbs_connect_requested(struct btl *btl, const struct event *e)
         verbs_connect_refuse(e->id, NOT_YOURS);
         return;
     }
-    if (connection->stage == CONNECTED || e->id->verbs != btl->context) {
+    if (connection->stage == CONNECTED || e->id->verbs != btl->process.ibv) {
         verbs_connect_refuse(e->id, BUSY);
         return;
     }
@@ -534,7 +535,8 @@ int verbs_connect_open(struct btl *btl, struct error *err)
 
     if (rc != 0)
         return error_set(err, rc, "fcntl of the event channel: %s", strerror(-rc));
-    rc = verbs_greet_open(btl, err);
+    btl->greeted = verbs_greet_received;
+    rc = verbs_context_open_greetings(&btl->process, err);
     if (rc != 0)
         return rc;
     rc = verbs_connect_listen_somewhere(btl, err);
@@ -542,7 +544,7 @@ int verbs_connect_open(struct btl *btl, struct error *err)
         return rc;
     rc = btl->host.watch(btl->channel->fd, 0, verbs_connect_ready, btl);
     if (rc == 0)
-        rc = verbs_greet_watch(btl);
+        rc = verbs_context_watch(&btl->process);
     if (rc != 0)
         error_note(err, "the service thread cannot watch the events of %s: %s", btl->device,
                    strerror(-rc));
@@ -554,7 +556,7 @@ void verbs_connect_stop(struct btl *btl)
     if (btl->forked)
         return;
     btl->host.unwatch(verbs_connect_ready, btl);
-    verbs_greet_stop(btl);
+    verbs_context_unwatch(&btl->process);
     btl->host.unwatch(verbs_connect_timer, btl);
 }
 
@@ -564,7 +566,7 @@ void verbs_connect_close(struct btl *btl)
         return;
     if (btl->listener != NULL)
         (void)rdma_destroy_id(btl->listener);
-    verbs_greet_close(btl);
+    verbs_context_close_greetings(&btl->process);
 }
 
 /*
@@ -579,8 +581,6 @@ void verbs_connect_forked(struct btl *btl)
     if (nowhere < 0)
         return;
     (void)dup3(nowhere, btl->channel->fd, O_CLOEXEC);
-    (void)dup3(nowhere, btl->greeted->fd, O_CLOEXEC);
-    (void)dup3(nowhere, btl->context->cmd_fd, O_CLOEXEC);
-    (void)dup3(nowhere, btl->context->async_fd, O_CLOEXEC);
+    verbs_contexts_forked(btl, nowhere);
     (void)close(nowhere);
 }

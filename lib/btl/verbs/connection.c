@@ -134,7 +134,8 @@ int verbs_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_
         goto no_memory;
     memset(connection, 0, sizeof(*connection));
     connection->btl = btl;
-    connection->pd = btl->pd;
+    connection->context = &btl->process;
+    connection->pd = btl->process.pd;
     connection->index = STREAM_LINES;
     connection->peer = peer;
     connection->role = role;
@@ -146,7 +147,7 @@ int verbs_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_
     if (connection->done == NULL)
         goto no_memory;
     /* every work request has an entry when all of them are flushed */
-    connection->cq = ibv_create_cq(btl->context, (int)connection->depth, NULL, NULL, 0);
+    connection->cq = ibv_create_cq(btl->process.ibv, (int)connection->depth, NULL, NULL, 0);
     if (connection->cq == NULL) {
         rc = -errno;
         error_note(err, "ibv_create_cq with %u entries on %s: %s", connection->depth, btl->device,
@@ -154,8 +155,10 @@ int verbs_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_
         goto fail;
     }
     while (connection->token == 0)
-        if (getrandom(&connection->token, sizeof(connection->token), 0) !=
+        if (getrandom(&connection->token, sizeof(connection->token), 0) ==
             (ssize_t)sizeof(connection->token))
+            connection->token &= ~UINT64_C(0xff); /* in the context of the process */
+        else
             connection->token = 0;
     pthread_mutex_lock(&btl->lock);
     rc = hash_put(&btl->connections, connection->token, connection);
@@ -171,6 +174,30 @@ fail:
     if (connection != NULL)
         verbs_connection_free(connection);
     return rc;
+}
+
+/* Its token has the context that it is in. No address of it has been given away yet. */
+static void verbs_connection_rename(struct btl_connection *connection, struct btl_address *address)
+{
+    struct btl *btl = connection->btl;
+    int rc;
+
+    pthread_mutex_lock(&btl->lock);
+    (void)hash_remove(&btl->connections, connection->token);
+    connection->token |= connection->context->index;
+    rc = hash_put(&btl->connections, connection->token, connection);
+    assert(rc == 0); /* what was removed has left space for it */
+    (void)rc;
+    pthread_mutex_unlock(&btl->lock);
+    verbs_connection_pack_address(connection, address);
+}
+
+void verbs_connection_join(struct btl_connection *connection, struct btl_stream *stream,
+                           struct btl_address *address)
+{
+    verbs_stream_join(connection, stream);
+    if (connection->context->index != 0)
+        verbs_connection_rename(connection, address);
 }
 
 static int64_t verbs_connection_connect_deadline(const struct btl *btl)

@@ -12,6 +12,8 @@ int verbs_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_
                           struct error *err);
 int verbs_connection_connect(struct btl_connection *connection, const struct btl_address *address,
                              struct error *err);
+void verbs_connection_join(struct btl_connection *connection, struct btl_stream *stream,
+                           struct btl_address *address);
 void verbs_connection_close(struct btl_connection *connection);
 void verbs_connection_describe(struct btl_connection *connection, char *text, size_t text_bytes);
 void verbs_connection_counts(struct btl_connection *connection, struct btl_counts *counts);

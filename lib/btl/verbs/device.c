@@ -205,7 +205,7 @@ static int verbs_device_try_address(struct btl *btl, const struct device_choice 
     }
     snprintf(btl->device, sizeof(btl->device), "%s", name);
     btl->listener = id;
-    btl->context = id->verbs;
+    btl->process.ibv = id->verbs;
     btl->port = id->port_num;
     btl->here = *a;
     btl->limits.message_most = port.max_msg_sz;
@@ -307,7 +307,7 @@ static int verbs_device_probe(struct btl *btl, struct error *err)
     struct ibv_device_attr attr;
     struct ibv_pd *pd;
     struct ibv_cq *cq;
-    int rc = ibv_query_device(btl->context, &attr);
+    int rc = ibv_query_device(btl->process.ibv, &attr);
 
     if (rc != 0)
         return error_set(err, -rc, "ibv_query_device of %s: %s", btl->device, strerror(rc));
@@ -326,8 +326,8 @@ static int verbs_device_probe(struct btl *btl, struct error *err)
             "least %u, 1 and %u are needed",
             btl->device, l->send_depth, l->reads_out, l->message_most, 4 * SIGNAL_EVERY,
             CACHE_LINE);
-    pd = ibv_alloc_pd(btl->context);
-    cq = pd != NULL ? ibv_create_cq(btl->context, 16, NULL, NULL, 0) : NULL;
+    pd = ibv_alloc_pd(btl->process.ibv);
+    cq = pd != NULL ? ibv_create_cq(btl->process.ibv, 16, NULL, NULL, 0) : NULL;
     rc = cq != NULL ? verbs_device_probe_inline(btl, pd, cq) : -errno;
     if (cq != NULL)
         (void)ibv_destroy_cq(cq);

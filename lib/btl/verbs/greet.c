@@ -10,8 +10,8 @@
  * (doc/verbs.md), so an end that greets and only waits would wait forever. The connecting end
  * therefore sends nudges, WRITEs of 0 bytes, until it has the answer.
  *
- * All receive queues share one completion queue, which the service thread watches; a receive
- * carries the token of its connection. Everything runs under btl.lock; no other thread uses the
+ * All receive queues of a context share one completion queue, which the service thread watches; a
+ * receive carries the token of its connection. Everything runs under btl.lock; no other thread uses the
  * queues of a connection that is not up.
  */
 #include "btl/verbs/greet.h"
@@ -25,30 +25,22 @@
 #include <stdio.h>
 #include <string.h>
 
-#define GREETINGS                                                                                  \
-    4096 /* entries of the completion queue: one for each connection that is being established */
-/*
- * libibverbs takes a queue of soft-iWARP that the kernel has mapped at page 144 of the device's
- * file for one that it could not map, and every later one too, since that page stays free. This
- * queue is the first one, and long enough to contain that page (doc/verbs.md).
- */
-#define GREETINGS_SIW 32768
-
 #define NUDGE_FIRST (2 * NS_PER_MS)
 #define NUDGES_MOST 9 /* the last one 0.5 s after the previous */
 
 /* The contents of a greeting, which are never read; some devices do not receive empty messages. */
-static struct ibv_sge verbs_greet_contents(const struct btl *btl, uint32_t bytes)
+static struct ibv_sge verbs_greet_contents(const struct device_context *context, uint32_t bytes)
 {
-    return (struct ibv_sge){
-        .addr = (uintptr_t)btl->scratch, .length = bytes, .lkey = btl->scratch_mr->lkey};
+    return (struct ibv_sge){.addr = (uintptr_t)context->btl->scratch,
+                            .length = bytes,
+                            .lkey = context->scratch_mr->lkey};
 }
 
 /* Posts one work request, whose completion is ignored. 0 or -errno. */
 static int verbs_greet_post(struct btl_connection *connection, enum ibv_wr_opcode opcode,
                             uint32_t bytes)
 {
-    struct ibv_sge sge = verbs_greet_contents(connection->btl, bytes);
+    struct ibv_sge sge = verbs_greet_contents(connection->context, bytes);
     struct ibv_send_wr *bad, wr = {.wr_id = verbs_wr_id(connection, connection->posted),
                                    .opcode = opcode,
                                    .send_flags = IBV_SEND_SIGNALED,
@@ -69,7 +61,7 @@ static int verbs_greet_post(struct btl_connection *connection, enum ibv_wr_opcod
 
 int verbs_greet_expect(struct btl_connection *connection)
 {
-    struct ibv_sge anywhere = verbs_greet_contents(connection->btl, 8);
+    struct ibv_sge anywhere = verbs_greet_contents(connection->context, 8);
     struct ibv_recv_wr greeting = {.wr_id = connection->token, .sg_list = &anywhere, .num_sge = 1},
                        *bad;
     int rc = ibv_post_recv(connection->qp, &greeting, &bad);
@@ -128,19 +120,20 @@ static void verbs_greet_take(struct btl_connection *connection)
     connection->stage = IDLE;
 }
 
-static void verbs_greet_received(void *arg)
+void verbs_greet_received(void *arg)
 {
-    struct btl *btl = arg;
+    struct device_context *in = arg;
+    struct btl *btl = in->btl;
     struct ibv_cq *cq;
     struct ibv_wc wc;
     void *context;
 
     pthread_mutex_lock(&btl->lock);
-    if (ibv_get_cq_event(btl->greeted, &cq, &context) == 0) {
+    if (ibv_get_cq_event(in->greeted, &cq, &context) == 0) {
         ibv_ack_cq_events(cq, 1);
         (void)ibv_req_notify_cq(cq, 0);
     }
-    while (ibv_poll_cq(btl->greetings, 1, &wc) > 0) {
+    while (ibv_poll_cq(in->greetings, 1, &wc) > 0) {
         struct btl_connection *connection = hash_get(&btl->connections, wc.wr_id);
 
         if (connection == NULL || connection->stage != GREETING || wc.status != IBV_WC_SUCCESS ||
@@ -148,39 +141,6 @@ static void verbs_greet_received(void *arg)
             continue; /* of a closed connection, or of a failed attempt */
         verbs_greet_take(connection);
     }
-    (void)btl->host.watch(btl->greeted->fd, 0, verbs_greet_received, btl);
+    (void)btl->host.watch(in->greeted->fd, 0, verbs_greet_received, in);
     pthread_mutex_unlock(&btl->lock);
-}
-
-/* ---- opening and closing ---- */
-
-int verbs_greet_open(struct btl *btl, struct error *err)
-{
-    int entries = btl->limits.siw ? GREETINGS_SIW : GREETINGS, rc;
-
-    btl->greeted = ibv_create_comp_channel(btl->context);
-    rc = btl->greeted != NULL ? verbs_state_set_nonblocking(btl->greeted->fd) : -errno;
-    if (rc == 0) {
-        btl->greetings = ibv_create_cq(btl->context, entries, NULL, btl->greeted, 0);
-        rc = btl->greetings == NULL ? -errno : -ibv_req_notify_cq(btl->greetings, 0);
-    }
-    if (rc != 0)
-        error_note(err, "a completion queue of %d entries on %s: %s", entries, btl->device,
-                   strerror(-rc));
-    return rc;
-}
-
-int verbs_greet_watch(struct btl *btl)
-{
-    return btl->host.watch(btl->greeted->fd, 0, verbs_greet_received, btl);
-}
-
-void verbs_greet_stop(struct btl *btl) { btl->host.unwatch(verbs_greet_received, btl); }
-
-void verbs_greet_close(struct btl *btl)
-{
-    if (btl->greetings != NULL)
-        (void)ibv_destroy_cq(btl->greetings);
-    if (btl->greeted != NULL)
-        (void)ibv_destroy_comp_channel(btl->greeted);
 }

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * greet.h: the first messages of a connection. Lock held, except for opening and closing.
+ * greet.h: the first messages of a connection. Lock held, except for verbs_greet_received.
  */
 #ifndef BTL_VERBS_GREET_H
 #define BTL_VERBS_GREET_H
 
 #include "btl/verbs/verbs.h"
 
-int verbs_greet_open(struct btl *btl, struct error *err);
-int verbs_greet_watch(struct btl *btl);
-void verbs_greet_stop(struct btl *btl);
-void verbs_greet_close(struct btl *btl);
+/* For the service thread: the completion queue of greetings of a context is not empty. */
+void verbs_greet_received(void *context);
 /*
  * Posts the receive for the other end's first message, before the connection is established. 0 or
  * -errno.

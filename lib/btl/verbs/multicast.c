@@ -98,7 +98,7 @@ static int verbs_multicast_find_gid(struct medium *m, const struct ibv_port_attr
 
     memcpy(wanted.raw + 12, &m->device.here.in.sin_addr, 4);
     for (int i = 0; i < port->gid_tbl_len; i++) {
-        if (ibv_query_gid(m->device.context, m->device.port, i, &m->gid) == 0 &&
+        if (ibv_query_gid(m->device.process.ibv, m->device.port, i, &m->gid) == 0 &&
             memcmp(&m->gid, &wanted, sizeof(wanted)) == 0 && verbs_multicast_gid_is_v2(m, i)) {
             m->gid_index = i;
             return 0;
@@ -114,8 +114,8 @@ static int verbs_multicast_check_device(struct medium *m, struct error *err)
     struct ibv_port_attr port;
     const char *name = m->device.device;
 
-    if (ibv_query_device(m->device.context, &attr) != 0 ||
-        ibv_query_port(m->device.context, m->device.port, &port) != 0)
+    if (ibv_query_device(m->device.process.ibv, &attr) != 0 ||
+        ibv_query_port(m->device.process.ibv, m->device.port, &port) != 0)
         return error_set(err, -ENOTSUP, "%s cannot be queried: %s", name, strerror(errno));
     if (m->device.limits.iwarp)
         return error_set(err, -ENOTSUP, "%s is iWARP, which has no multicast", name);
@@ -225,11 +225,11 @@ static int verbs_multicast_make_queue(struct medium *m, bool sends, struct error
     if (slot == MAP_FAILED)
         return error_set(err, -ENOMEM, "no memory for %zu bytes of packets", bytes);
     m->slot = slot;
-    if ((m->pd = ibv_alloc_pd(m->device.context)) == NULL ||
+    if ((m->pd = ibv_alloc_pd(m->device.process.ibv)) == NULL ||
         (m->mr = ibv_reg_mr(m->pd, slot, bytes, IBV_ACCESS_LOCAL_WRITE)) == NULL ||
-        (!sends && (m->events = ibv_create_comp_channel(m->device.context)) == NULL) ||
-        (m->cq = ibv_create_cq(m->device.context, sends ? SENDS : RECEIVES, NULL, m->events, 0)) ==
-            NULL)
+        (!sends && (m->events = ibv_create_comp_channel(m->device.process.ibv)) == NULL) ||
+        (m->cq = ibv_create_cq(m->device.process.ibv, sends ? SENDS : RECEIVES, NULL, m->events,
+                               0)) == NULL)
         rc = -errno;
     init.send_cq = init.recv_cq = m->cq;
     if (rc == 0 && (m->qp = ibv_create_qp(m->pd, &init)) == NULL)

@@ -22,6 +22,7 @@
 #include "btl/verbs/post.h"
 
 #include "btl/verbs/held.h"
+#include "btl/verbs/memory.h"
 #include "btl/verbs/state.h"
 #include "btl/verbs/stream.h"
 
@@ -291,14 +292,13 @@ static int verbs_post_list(struct btl_connection *connection, struct ibv_send_wr
     return rc;
 }
 
-static inline void verbs_post_aim(struct ibv_send_wr *wr, struct ibv_sge *sge,
-                                  const struct btl_transfer *t, uint64_t from, uint32_t bytes)
+static inline void verbs_post_aim(const struct btl_connection *connection, struct ibv_send_wr *wr,
+                                  struct ibv_sge *sge, const struct btl_transfer *t, uint64_t from,
+                                  uint32_t bytes)
 {
-    const struct ibv_mr *mr = slab_registration(t->memory);
-
     sge->addr = (uintptr_t)t->memory->base + t->offset + from;
     sge->length = bytes;
-    sge->lkey = mr->lkey;
+    sge->lkey = verbs_memory_lkey(connection->context, t->memory);
     wr->sg_list = sge;
     wr->num_sge = 1;
     wr->wr.rdma.remote_addr = t->remote->key.word[KEY_ADDRESS] + t->remote_offset + from;
@@ -317,7 +317,7 @@ static inline void verbs_post_aim_write(struct btl_connection *connection, struc
     wr->opcode = IBV_WR_RDMA_WRITE;
     wr->send_flags = inlined ? IBV_SEND_INLINE : 0;
     connection->counts.inlined += inlined;
-    verbs_post_aim(wr, sge, t, from, bytes);
+    verbs_post_aim(connection, wr, sge, t, from, bytes);
 }
 
 /* Number of work requests of a transfer. */
@@ -354,7 +354,7 @@ static NOINLINE int verbs_post_long(struct btl_connection *connection, const str
         for (i = 0; i < CHAIN && i < n; i++) {
             memset(&wr[i], 0, sizeof(wr[i]));
             wr[i].opcode = opcode;
-            verbs_post_aim(&wr[i], &sge[i], t, from, most);
+            verbs_post_aim(connection, &wr[i], &sge[i], t, from, most);
             if (i > 0)
                 wr[i - 1].next = &wr[i];
             from += most;
@@ -474,8 +474,8 @@ int verbs_post_get(struct btl_connection *connection, const struct btl_transfer 
             return rc;
     }
     if (UNLIKELY(part != 0))
-        verbs_post_aim(&wr[0], &sge[0], t, from, part);
-    verbs_post_aim(&wr[1], &sge[1], t, from + part, (uint32_t)(t->bytes - from - part));
+        verbs_post_aim(connection, &wr[0], &sge[0], t, from, part);
+    verbs_post_aim(connection, &wr[1], &sge[1], t, from + part, (uint32_t)(t->bytes - from - part));
     (void)atomic_fetch_add_explicit(&done->pending, 1, memory_order_relaxed);
     rc = verbs_post_list(connection, &wr[2 - last], &wr[1], last, done);
     if (UNLIKELY(rc != 0)) {
@@ -492,7 +492,7 @@ int verbs_post_atomic(struct btl_connection *connection, int op, const struct bt
     struct ibv_send_wr wr = {.num_sge = 1};
     struct ibv_sge sge = {.addr = (uintptr_t)connection->btl->scratch,
                           .length = 8,
-                          .lkey = connection->btl->scratch_mr->lkey};
+                          .lkey = connection->context->scratch_mr->lkey};
     int rc;
 
     if (op < 0 || op > 31 || (connection->btl->limits.atomics & 1u << op) == 0)
@@ -504,7 +504,7 @@ int verbs_post_atomic(struct btl_connection *connection, int op, const struct bt
         return rc;
     if (at->memory != NULL) {
         sge.addr = (uintptr_t)at->memory->base + at->offset;
-        sge.lkey = ((const struct ibv_mr *)slab_registration(at->memory))->lkey;
+        sge.lkey = verbs_memory_lkey(connection->context, at->memory);
     }
     wr.sg_list = &sge;
     wr.wr.atomic.remote_addr = at->remote->key.word[KEY_ADDRESS] + at->remote_offset;
@@ -541,7 +541,7 @@ static int verbs_post_read_last(struct btl_connection *connection)
 {
     struct ibv_sge sge = {.addr = (uintptr_t)connection->btl->scratch,
                           .length = 1,
-                          .lkey = connection->btl->scratch_mr->lkey};
+                          .lkey = connection->context->scratch_mr->lkey};
     struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_READ, .sg_list = &sge, .num_sge = 1};
     int rc = verbs_post_ready(connection, 1);
 

@@ -3,7 +3,7 @@
  * stream.c: see stream.h.
  *
  * What a category means here (doc/threads.md has the table):
- *   EVERYWHERE      a context of its own: not with librdmacm, which has one for a device and process
+ *   EVERYWHERE      a context of its own, in it a thread domain if the device has one (context.h)
  *   2XDYNAMIC       two thread domains, each with a queue pair; the second one is not used
  *   DYNAMIC         a thread domain
  *   SHARED_DYNAMIC  a thread domain for two streams: not through libibverbs, in whose domains a device may leave out its locks
@@ -14,6 +14,7 @@
 #include "btl/verbs/stream.h"
 
 #include "btl/share.h"
+#include "btl/verbs/context.h"
 #include "btl/verbs/state.h"
 
 #include "util/log.h"
@@ -49,14 +50,14 @@ static void stream_free_domains(struct btl_stream *s)
 static int stream_add_domain(struct btl_stream *s, int i)
 {
     struct ibv_td_init_attr attr = {.comp_mask = 0};
-    struct ibv_parent_domain_init_attr parent = {.pd = s->btl->pd};
+    struct ibv_parent_domain_init_attr parent = {.pd = s->context->pd};
 
     errno = 0;
-    s->td[i] = ibv_alloc_td(s->btl->context, &attr);
+    s->td[i] = ibv_alloc_td(s->context->ibv, &attr);
     if (s->td[i] == NULL)
         return errno != 0 ? -errno : -EOPNOTSUPP;
     parent.td = s->td[i];
-    s->domain[i] = ibv_alloc_parent_domain(s->btl->context, &parent);
+    s->domain[i] = ibv_alloc_parent_domain(s->context->ibv, &parent);
     if (s->domain[i] != NULL)
         return 0;
     return errno != 0 ? -errno : -EOPNOTSUPP;
@@ -66,8 +67,8 @@ static int stream_add_domain(struct btl_stream *s, int i)
 static int stream_add_unused(struct btl_stream *s)
 {
     struct ibv_qp_init_attr init = {
-        .send_cq = s->btl->greetings,
-        .recv_cq = s->btl->greetings,
+        .send_cq = s->context->greetings,
+        .recv_cq = s->context->greetings,
         .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
         .qp_type = IBV_QPT_RC,
     };
@@ -86,7 +87,10 @@ static int stream_try(struct btl_stream *s, enum btl_share share, struct error *
 
     switch (share) {
     case BTL_SHARE_EVERYWHERE:
-        return error_set(err, -ENOTSUP, "librdmacm has one context for a device and process");
+        rc = verbs_context_open(s->btl, &s->context, err);
+        if (rc == 0 && stream_add_domain(s, 0) != 0)
+            stream_free_domains(s); /* its queues have locks, which no other thread takes */
+        return rc;
     case BTL_SHARE_SHARED_DYNAMIC:
         return error_set(err, -ENOTSUP,
                          "libibverbs has no thread domains that two threads may share");
@@ -135,10 +139,10 @@ static struct ibv_cq *stream_create_queue(struct btl_stream *s, uint32_t entries
         attr.comp_mask |= IBV_CQ_INIT_ATTR_MASK_PD;
         attr.parent_domain = s->domain[0];
     }
-    single = ibv_create_cq_ex(s->btl->context, &attr);
+    single = ibv_create_cq_ex(s->context->ibv, &attr);
     if (single != NULL)
         return ibv_cq_ex_to_cq(single);
-    return ibv_create_cq(s->btl->context, (int)entries, NULL, NULL, 0); /* with its own locks */
+    return ibv_create_cq(s->context->ibv, (int)entries, NULL, NULL, 0); /* with its own locks */
 }
 
 /* Entries for so many further work requests. Inside. 0 or -errno. */
@@ -173,6 +177,7 @@ int verbs_stream_open(struct btl *btl, enum btl_share wanted, struct btl_stream 
     memset(s, 0, sizeof(*s));
     biased_init(&s->lock);
     s->btl = btl;
+    s->context = &btl->process;
     s->connections = 1;
     s->got = wanted;
     while (stream_try(s, s->got, s->got == wanted ? &reason : &other) != 0)
@@ -206,6 +211,8 @@ void verbs_stream_put(struct btl_stream *s)
             (void)ibv_destroy_cq(s->cq);
         stream_free_domains(s);
     }
+    if (s->context->index != 0)
+        verbs_context_close(s->context);
     biased_fini(&s->lock);
     free(s);
 }
@@ -242,31 +249,49 @@ static uint32_t stream_free_index(const struct btl_stream *s)
     return i;
 }
 
-void verbs_connection_join(struct btl_connection *connection, struct btl_stream *s,
-                           struct btl_address *address)
+/*
+ * The completion queue of the connection from here on: that of the stream, or, in a context of the stream, one of its own there. Inside. Returns the one
+ * that it had, or NULL: it keeps that.
+ */
+static struct ibv_cq *stream_give_queue(struct btl_connection *connection, struct btl_stream *s)
 {
-    struct ibv_cq *own = NULL;
+    struct ibv_cq *had = connection->cq, *further;
+
+    if (connection->index < STREAM_LINES) {
+        connection->cq = s->cq;
+        s->line[connection->index] = connection;
+        verbs_stream_renew(connection);
+        return had;
+    }
+    if (s->context->index == 0)
+        return NULL;
+    further = ibv_create_cq(s->context->ibv, (int)connection->depth, NULL, NULL, 0);
+    if (further == NULL)
+        return NULL;
+    connection->cq = further;
+    return had;
+}
+
+void verbs_stream_join(struct btl_connection *connection, struct btl_stream *s)
+{
+    struct ibv_cq *had;
     int rc = -ENOSPC;
 
-    (void)address; /* a number of the connection, which stays */
     biased_enter_other(&s->lock, BIASED_NEVER);
     connection->stream = s;
     connection->index = s->cq != NULL ? stream_free_index(s) : STREAM_LINES;
     if (connection->index < STREAM_LINES && (rc = stream_reserve(s, connection->depth)) != 0)
         connection->index = STREAM_LINES;
-    if (connection->index < STREAM_LINES) {
-        own = connection->cq;
-        connection->cq = s->cq;
-        s->line[connection->index] = connection;
-        verbs_stream_renew(connection);
+    had = stream_give_queue(connection, s);
+    if (had != NULL || s->context->index == 0) { /* else it stays in the context of the process */
+        connection->context = s->context;
+        connection->pd = s->domain[0] != NULL ? s->domain[0] : s->context->pd;
     }
-    if (s->domain[0] != NULL)
-        connection->pd = s->domain[0];
     s->connections++;
     biased_leave_other(&s->lock);
-    if (own != NULL)
-        (void)ibv_destroy_cq(own);
-    else if (s->cq != NULL)
+    if (had != NULL)
+        (void)ibv_destroy_cq(had);
+    if (connection->index == STREAM_LINES && s->cq != NULL)
         log_info(
             "verbs: a pipe of a stream has a completion queue of its own: that of the stream has "
             "%u entries and cannot have %u more: %s",
@@ -277,8 +302,11 @@ const char *verbs_stream_lack(const struct btl_connection *connection)
 {
     const struct btl_stream *s = connection->stream;
 
+    if (s != NULL && connection->context != s->context)
+        return "; in the context of the process, since that of its stream has no more queues";
     if (s != NULL && s->domain[0] != NULL && connection->pd != s->domain[0])
-        return "; static, since its thread domain is full";
+        return s->context->index != 0 ? "; with locks, since its thread domain is full"
+                                      : "; static, since its thread domain is full";
     if (s != NULL && s->cq != NULL && !verbs_stream_has_queue(connection))
         return "; own completion queue, since its stream's is full";
     return "";

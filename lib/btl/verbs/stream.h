@@ -2,7 +2,8 @@
 /*
  * stream.h: what the connections of one thread share, and share with no other thread (doc/threads.md).
  *
- * One completion queue, polled for all of them at once, and the thread domain of their queue pairs, where the device has such domains.
+ * One completion queue, polled for all of them at once, and the thread domain of their queue pairs, where the device has such domains. All of that may be
+ * in a context of its own (context.h).
  *
  * Invariants
  * 1. One thread at a time is inside a stream (util/biased.h): it alone polls the completion queue, and accesses the data path of the
@@ -30,9 +31,10 @@ struct btl_stream {
     /* ---- opening and closing: inside, too ---- */
     struct btl *btl;
     enum btl_share got;
-    struct ibv_td *td[2];       /* NULL: none */
-    struct ibv_pd *domain[2];   /* parent domains: btl.pd with a thread domain */
-    struct ibv_qp *unused;      /* 2XDYNAMIC: in the second one */
+    struct device_context *context; /* its own, or that of the process */
+    struct ibv_td *td[2];           /* NULL: none */
+    struct ibv_pd *domain[2];       /* parent domains: that of the context with a thread domain */
+    struct ibv_qp *unused;          /* 2XDYNAMIC: in the second one */
     uint32_t entries, reserved; /* of `cq`: that it has; for the work requests of its connections */
     uint32_t connections;       /* open ones, and 1 until the stream is closed */
     uint64_t generation;
@@ -41,8 +43,8 @@ struct btl_stream {
 int verbs_stream_open(struct btl *btl, enum btl_share wanted, struct btl_stream **out,
                       enum btl_share *got, struct error *why);
 void verbs_stream_close(struct btl_stream *stream);
-void verbs_connection_join(struct btl_connection *connection, struct btl_stream *stream,
-                           struct btl_address *address);
+/* A connection that has just been opened; its context may be that of the stream then. */
+void verbs_stream_join(struct btl_connection *connection, struct btl_stream *stream);
 /* verbs_state_drop, while no other thread is inside the stream of the connection, if it has one. btl.lock held. */
 void verbs_connect_drop(struct btl_connection *connection);
 /* The connection gets a new queue pair: completions of the last one do not count. Inside. */

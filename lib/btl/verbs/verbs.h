@@ -11,12 +11,14 @@
  *   stream.c       what the connections of one thread share
  *   held.c         writes that are posted together
  *   memory.c       registration of memory
+ *   context.c      contexts of the device: that of the process, and those of streams
  *   multicast.c    datagrams to groups, for casts (btl/medium.h): objects of its own
  *   device.c       finds the device and its limits
  *   state.c        the state of a connection, and its queue pair
  *
  * The device, its protection domain and its registrations belong to the process; a completion queue
- * and a queue pair belong to one connection.
+ * and a queue pair belong to one connection. A stream may have a context of its own (context.h), in
+ * which memory is registered again.
  *
  * Locks: `btl.lock` guards everything about connecting. It is held around every call of librdmacm,
  * so that no event is being handled by that library while its identifier is destroyed. The data
@@ -31,7 +33,9 @@
 #include "util/cpu.h"
 #include "util/hash.h"
 #include "util/error.h"
+#include "util/list.h"
 
+#include <assert.h>
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -59,6 +63,23 @@ struct verbs_limits {
     bool siw; /* soft-iWARP */
 };
 
+/*
+ * A context of the device, with a protection domain. Memory and queue pairs are of one domain: a transfer needs local memory that is registered
+ * in that of its queue pair, and a key of the peer's memory in that of the peer's queue pair.
+ */
+struct device_context {
+    struct btl *btl;
+    uint32_t index; /* 0: of the process; in keys of memory, and in the tokens of connections */
+    struct ibv_context *ibv;
+    struct ibv_pd *pd;
+    struct ibv_mr *scratch_mr;        /* of btl.scratch */
+    struct ibv_comp_channel *greeted; /* of greetings */
+    struct ibv_cq *greetings;         /* of the receive queues of its connections; one entry each */
+    struct link copies;               /* registrations (memory.c) in it; of a stream's only */
+};
+
+#define VERBS_CONTEXTS 64u /* at most, with that of the process */
+
 struct btl {
     struct btl_host host;
     char device[64]; /* "rxe0" */
@@ -66,17 +87,17 @@ struct btl {
     struct verbs_limits limits;
     bool forked; /* in a child: the device is not used any more */
 
-    struct ibv_context *context; /* librdmacm's; destroyed with the listener */
-    struct ibv_pd *pd;
+    struct device_context process; /* ibv is librdmacm's; destroyed with the listener */
     struct slab_pool *slabs;
     void *scratch; /* target of flushes and of old values that are not requested; never read */
-    struct ibv_mr *scratch_mr;
+
+    pthread_mutex_t copies; /* a leaf; guards what follows, and copies of memory */
+    struct device_context *context[VERBS_CONTEXTS]; /* by index; NULL: none. Of streams only */
 
     struct rdma_event_channel *channel;
+    void (*greeted)(void *context); /* the service thread calls it for a context (greet.h) */
     struct rdma_cm_id *listener;
-    union verbs_sockaddr here;        /* address of the listener */
-    struct ibv_comp_channel *greeted; /* of greetings */
-    struct ibv_cq *greetings;         /* of the receive queues of all connections; one entry each */
+    union verbs_sockaddr here; /* address of the listener */
 
     pthread_mutex_t lock;
     struct hash connections;          /* token → struct btl_connection */
@@ -95,8 +116,9 @@ struct btl_connection {
     /* ---- data path: one thread at a time ---- */
     _Alignas(CACHE_LINE) _Atomic int state; /* so no two of them share a line */
     struct ibv_qp *qp;
-    struct ibv_cq *cq;         /* its own, or that of its stream */
-    struct btl_stream *stream; /* stream.h; NULL: none */
+    struct ibv_cq *cq;              /* its own, or that of its stream */
+    struct btl_stream *stream;      /* stream.h; NULL: none */
+    struct device_context *context; /* of its queue pair */
     uint64_t tag;      /* upper bits of the number of a work request: whose it is (verbs_wr_id) */
     uint64_t looked;   /* polls of the stream at the last progress of this connection */
     _Atomic bool used; /* in a stream: a transfer was made (transfer.c) */
@@ -122,7 +144,7 @@ struct btl_connection {
     struct ibv_pd *pd; /* of its queue pair */
     enum btl_role role;
     enum verbs_stage stage;
-    uint64_t token;      /* identifies this end */
+    uint64_t token;      /* identifies this end; its lowest byte is the index of its context */
     uint64_t peer_token; /* identifies the other end; 0 until its address is received */
     struct rdma_cm_id *id;
     union verbs_sockaddr there;
@@ -159,7 +181,11 @@ static inline uint64_t verbs_wr_number(const struct btl_connection *connection, 
 }
 
 /* Words of struct btl_key. */
-enum { KEY_ADDRESS, KEY_RKEY, KEY_BYTES };
+enum { KEY_ADDRESS, KEY_RKEY, KEY_BYTES, KEY_CONTEXT };
+
+/* The index of the context of an end. */
+static inline uint32_t verbs_token_context(uint64_t token) { return (uint32_t)(token & 0xff); }
+static_assert(VERBS_CONTEXTS <= 0x100, "an index is a byte of a token");
 
 /* In the child of a fork: -ENOTCONN and an error message. */
 static inline int verbs_check_fork(const struct btl *btl, struct error *err)

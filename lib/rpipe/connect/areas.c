@@ -86,6 +86,20 @@ static int areas_allocate_reader(struct rch *ch, struct error *err)
     return 0;
 }
 
+/* The keys by which the other end finds the memory. */
+static int areas_key(struct rch *ch, struct error *err)
+{
+    struct btl_memory *memory[] = {&ch->heap_memory, &ch->credit_memory, &ch->ring_memory,
+                                   &ch->reverse_memory};
+    int rc = 0;
+    size_t i;
+
+    for (i = 0; rc == 0 && i < sizeof(memory) / sizeof(memory[0]); i++)
+        if (memory[i]->slab != NULL)
+            rc = end_key(ch, memory[i], &memory[i]->key, err);
+    return rc;
+}
+
 int areas_allocate(struct rch *ch, struct error *err)
 {
     bool reader = config_side(&ch->cfg) == SIDE_READER;
@@ -100,9 +114,9 @@ int areas_allocate(struct rch *ch, struct error *err)
     else if (area_heap_is_own(ch))
         rc = ch->ops->alloc(ch->btl, ch->peer, area_heap_bytes(&ch->cfg), access,
                             ch->cfg.huge_pages, &ch->heap_memory, err);
-    if (rc != 0)
-        return rc;
-    return reader ? areas_allocate_reader(ch, err) : areas_allocate_writer(ch, err);
+    if (rc == 0)
+        rc = reader ? areas_allocate_reader(ch, err) : areas_allocate_writer(ch, err);
+    return rc == 0 ? areas_key(ch, err) : rc;
 }
 
 void areas_offer(const struct rch *ch, struct handshake *h)

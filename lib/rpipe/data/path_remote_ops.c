@@ -79,6 +79,14 @@ static int remote_open_reader(struct rch *ch, struct error *err)
     return remote_mirror_heap(ch, ch->remote->eager.most > 0 ? BTL_PEER_WRITES : BTL_LOCAL, err);
 }
 
+static int remote_key(const struct rch *ch, const struct btl_memory *memory, struct btl_key *key,
+                      struct error *err)
+{
+    if (ch->ops->connection_key == NULL || ch->remote->connection == NULL)
+        return 0;
+    return ch->ops->connection_key(ch->remote->connection, memory, key, err);
+}
+
 static int remote_open(struct rch *ch, struct error *err)
 {
     bool writer = config_side(&ch->cfg) == SIDE_WRITER;
@@ -93,9 +101,12 @@ static int remote_open(struct rch *ch, struct error *err)
         rc = ch->ops->connection_open(ch->btl, ch->peer, writer ? BTL_CONNECTS : BTL_ACCEPTS,
                                       ch->cfg.max_cqe, &ch->remote->connection,
                                       &ch->remote->address, err);
-    if (rc == 0)
-        stream_join(ch, ch->remote->connection, &ch->remote->address);
-    return rc;
+    if (rc != 0)
+        return rc;
+    stream_join(ch, ch->remote->connection, &ch->remote->address);
+    return ch->remote->eager.most > 0
+               ? remote_key(ch, &ch->remote->heap, &ch->remote->heap.key, err)
+               : 0;
 }
 
 static const struct btl_address *remote_address(const struct rch *ch)
@@ -243,6 +254,7 @@ const struct path_ops path_remote = {
     .connected = remote_connected,
     .eager_key = remote_eager_key,
     .eager_attach = remote_eager_attach,
+    .key = remote_key,
     .reach = remote_reach,
     .attached = remote_attached,
     .announce_final = remote_announce_final,

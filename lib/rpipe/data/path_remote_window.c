@@ -123,6 +123,20 @@ static int remote_move_post(struct rch *ch, const struct window_move *m, struct 
                     : ch->ops->write(ch->remote->connection, &range, NULL);
 }
 
+/* The key of the window may be one for another pipe. 0, or -EINVAL with its message. */
+static int remote_move_check_key(struct rch *ch, const struct window_move *m)
+{
+    struct error err = {""};
+
+    if (ch->ops->connection_takes == NULL ||
+        ch->ops->connection_takes(ch->remote->connection, m->remote, &err) == 0)
+        return 0;
+    return call_error(ch, -EINVAL,
+                      "the window cannot be used by this pipe: %s; attach it by the pipe that it "
+                      "was opened with, or by another one in the same stream",
+                      err.text);
+}
+
 int remote_move(struct rch *ch, const struct window_move *m)
 {
     struct remote_moves *w = &ch->remote->moves;
@@ -132,6 +146,8 @@ int remote_move(struct rch *ch, const struct window_move *m)
     if (ch->closing != CLOSING_NOT) /* rclose in another thread waits for the end of all */
         return R_PENDING;
     rc = remote_moves_reserve(ch);
+    if (rc == 0)
+        rc = remote_move_check_key(ch, m);
     if (rc != 0)
         return rc;
     t = remote_move_at(w, w->end);

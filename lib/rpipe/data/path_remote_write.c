@@ -13,6 +13,7 @@
 #include "rpipe/data/path_remote_transfer.h"
 #include "rpipe/data/path_remote_window.h"
 #include "rpipe/data/publish.h"
+#include "rpipe/end/attach.h"
 #include "rpipe/end/call.h"
 #include "rpipe/end/cork.h"
 #include "rpipe/end/debug_guard.h"
@@ -23,13 +24,14 @@
 #include <errno.h>
 
 /* GET: the block of the message has the key of the region, for a reader that does not have it yet. */
-static void remote_write_note(struct rdesc *d, const struct region_source *from)
+static void remote_write_note(const struct rch *ch, struct rdesc *d,
+                              const struct region_source *from)
 {
-    struct region_note note = {.magic = REGION_MAGIC,
-                               .region = from->region->number,
-                               .bytes = from->region->bytes,
-                               .key = from->memory->key};
+    struct region_note note = {
+        .magic = REGION_MAGIC, .region = from->region->number, .bytes = from->region->bytes};
+    struct error none = {""};
 
+    (void)end_key(ch, from->memory, &note.key, &none); /* it exists: registration.c */
     memcpy(d->mem, &note, sizeof(note));
 }
 
@@ -56,7 +58,7 @@ static void remote_write_fill(struct rch *ch, struct slot *s, struct rdesc *d, s
         s->kind = SLOT_REGION;
         s->heap.region = from->region->number;
         s->heap.at = from->offset;
-        remote_write_note(d, from); /* before the slot is visible: the reader fetches it then */
+        remote_write_note(ch, d, from); /* before the slot is visible: the reader fetches it then */
     }
     if (ch->w.blocks.table.entry != NULL)
         s->block = block_table_put(&ch->w.blocks.table, d);

@@ -59,6 +59,9 @@ struct path_ops {
     const struct btl_key *(*eager_key)(const struct rch *ch, uint64_t *most);
     int (*eager_attach)(struct rch *ch, const struct btl_key *key, uint64_t most,
                         struct error *err);
+    /* The key of memory here for the other end: 0, or -errno and an error message. NULL: memory->key. Any thread. */
+    int (*key)(const struct rch *ch, const struct btl_memory *memory, struct btl_key *key,
+               struct error *err);
     /* The other end's memory is attached: sets ring, credit line and reverse ring; *heap is where the other end's heap is. */
     void (*attached)(struct rch *ch, void **heap);
     /* The reader finds the number of messages where it polls for the next one. Before the close message. */

@@ -151,6 +151,8 @@ static int grow_make_segment(struct rch *ch, struct grown *s, uint64_t bytes, ui
         rc = ch->ops->alloc(ch->btl, ch->peer, grow_chunk_bytes(ch, bytes), access,
                             ch->cfg.huge_pages, &s->memory, err);
     s->base = device_has_heap(ch) ? s->device.base : s->memory.base;
+    if (rc == 0 && (rc = end_key(ch, &s->memory, &s->memory.key, err)) != 0)
+        grow_free(ch, s);
     return rc;
 }
 
@@ -230,7 +232,6 @@ static void grow_refused(struct rch *ch, const char *end, const char *reason)
              (unsigned long long)g->total, end, reason);
 }
 
-/* The state is NONE. */
 static enum grow_outlook grow_request(struct rch *ch, size_t size, int64_t now)
 {
     struct growth *g = ch->growth;

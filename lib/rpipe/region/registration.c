@@ -8,6 +8,7 @@
  */
 #include "rpipe/region/registration.h"
 
+#include "rpipe/end/attach.h"
 #include "rpipe/end/device.h"
 #include "rpipe/end/config.h"
 #include "rpipe/end/error.h"
@@ -98,6 +99,7 @@ static int registration_get(struct rch *ch, struct rregion *region, uint32_t acc
 {
     struct registration *g = registration_find(ch, region, access);
     struct error err = {""};
+    struct btl_key key;
     int rc = 0;
 
     if (g == NULL) {
@@ -108,6 +110,8 @@ static int registration_get(struct rch *ch, struct rregion *region, uint32_t acc
             rc = registration_add(ch, region, access, &g, &err);
         pthread_mutex_unlock(&registration_lock);
     }
+    if (rc == 0 && access != BTL_LOCAL) /* it fails here, and not where the key is sent */
+        rc = end_key(ch, &g->memory, &key, &err);
     if (rc != 0)
         return call_error(ch, rc, "%s, the backend to rank %d, cannot register %zu bytes: %s",
                           ch->ops->name, ch->peer, region->bytes, err.text);

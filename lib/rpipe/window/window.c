@@ -9,6 +9,7 @@
 #include "rpipe/window/window.h"
 
 #include "control/control.h"
+#include "rpipe/end/attach.h"
 #include "rpipe/end/call.h"
 #include "rpipe/end/job_state.h"
 #include "util/failpoint.h"
@@ -79,12 +80,17 @@ static int window_check(struct rch *ch, const rwindow_t *window, rregion_t regio
 static int window_register(const struct rch *ch, struct rwindow *w, struct rregion *r,
                            uint32_t access, struct error *err)
 {
+    int rc;
+
     w->region = r;
     w->ops = ch->ops;
     w->btl = ch->btl;
     if ((ch->ops->attributes.capabilities & BTL_LOAD_STORE) != 0)
         return ch->ops->lend(ch->btl, ch->peer, r->base, r->bytes, r->fd, access, &w->memory, err);
-    return ch->ops->register_memory(ch->btl, ch->peer, r->base, r->bytes, access, &w->memory, err);
+    rc = ch->ops->register_memory(ch->btl, ch->peer, r->base, r->bytes, access, &w->memory, err);
+    if (rc == 0 && (rc = end_key(ch, &w->memory, &w->memory.key, err)) != 0)
+        ch->ops->free(ch->btl, &w->memory);
+    return rc;
 }
 
 static struct window_wire window_wire_of(const struct rch *ch, const struct rwindow *w, int flags,
