@@ -9,7 +9,9 @@
 #include "alloc/tree_block.h"
 
 #define QUICK_UNITS 64u       /* the largest size that has a quick list */
-#define QUICK_MOST 64u        /* blocks of a quick list */
+#define QUICK_FEW 64u         /* blocks of a quick list: so many, */
+#define QUICK_SHARE 64u       /* or, if that is more, so small a share of the descriptors, */
+#define QUICK_MOST 512u       /* but no more than so many */
 #define SEGREGATED_PROBES 16u /* blocks of a class that a search compares with the request */
 #define ARRIVING 16u          /* blocks between their free and their quick list, in a large heap */
 #define ARRIVING_FROM 1024u   /* a heap is large from so many descriptors on: 64 KiB of them */
@@ -24,12 +26,21 @@ struct segregated {
     struct quick_list quick[QUICK_UNITS]; /* of size i + 1 */
     struct rdesc *arriving[ARRIVING];     /* the newest waiting blocks, in a circle, or NULL */
     uint32_t oldest;                      /* of them: the index of the next that is replaced */
+    uint32_t most;                        /* blocks of a quick list, at most quick_most() */
     struct class_set some;                /* the classes whose list is not empty */
     uint32_t waiting;                     /* blocks of all quick lists, and arriving */
     uint32_t blocks;                      /* blocks of all classes */
     uint32_t classes;                     /* lists: all classes up to the largest segment's */
     struct rdesc *list[];                 /* free blocks by fine class, linked by .link and .back */
 };
+
+/* Most blocks of a quick list in a heap of so many descriptors. */
+static inline uint32_t quick_most(uint32_t descriptors)
+{
+    const uint32_t share = descriptors / QUICK_SHARE;
+
+    return share < QUICK_FEW ? QUICK_FEW : share > QUICK_MOST ? QUICK_MOST : share;
+}
 
 /* The class of a free block: that of its whole units, so that a short last one is not counted. */
 static inline uint32_t segregated_class(const struct heap *h, const struct rdesc *d)

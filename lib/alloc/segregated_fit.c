@@ -13,7 +13,9 @@
  *             QUICK_UNITS whole units: not merged, and for its neighbors like an allocated block.
  *
  * In a heap of ARRIVING_FROM descriptors or more the newest ARRIVING blocks are on the way
- * (segregated_fit_arrive).
+ * (segregated_fit_arrive). A quick list has up to QUICK_FEW blocks, in a heap of more than
+ * QUICK_FEW * QUICK_SHARE descriptors more (quick_most): where blocks of its size come and go at
+ * random, one in as many operations meets a list that is full or empty, and changes the chain.
  *
  * A request takes, in this order, the newest waiting block of its size; the low end of the first
  * block of the first class that has no smaller sizes; one of the first SEGREGATED_PROBES blocks of
@@ -24,7 +26,7 @@
  * the block is less than a sixteenth larger and more than SEGREGATED_PROBES blocks are in its class.
  *
  * An operation takes constant time. Merging what waits takes a time proportional to the blocks that
- * have been freed since, of which there are at most QUICK_UNITS * QUICK_MOST + ARRIVING; it happens if a
+ * have been freed since, of which there are at most QUICK_UNITS * quick_most() + ARRIVING; it happens if a
  * request cannot be satisfied otherwise, and if the last block in use is freed.
  *
  * Invariants
@@ -35,7 +37,9 @@
  * 3. `some` has a bit for each list of a class that is not empty, `blocks` counts the blocks of all
  *    of them, `waiting` those that are DESC_FREED.
  * 4. In an empty heap at most one block waits.
- * 5. If no block waits there are at most as many free blocks as segments and allocated blocks, so
+ * 5. A quick list has at most `most` blocks, and `most` is at most quick_most() of the descriptors
+ *    that the pool has made, which never become fewer.
+ * 6. If no block waits there are at most as many free blocks as segments and allocated blocks, so
  *    that the pool has descriptors for as many blocks as may be allocated.
  */
 #include "alloc/segregated_fit.h"
@@ -252,22 +256,31 @@ static struct rdesc *segregated_alloc(struct heap *h, size_t size)
 
 /* ---- freeing ---- */
 
+/* Whether a quick list takes another block; the lists of a heap that has grown take more. */
+static bool segregated_quick_takes(struct heap *h, const struct quick_list *quick)
+{
+    struct segregated *s = h->segregated;
+
+    if (quick->count >= s->most)
+        s->most = quick_most(h->pool.made);
+    return quick->count < s->most;
+}
+
 static void segregated_free(struct heap *h, struct rdesc *d)
 {
     struct segregated *s = h->segregated;
     struct quick_list *quick = &s->quick[(d->units - 1) % QUICK_UNITS];
 
-    if (desc_state(d) == DESC_FREED) { /* its quick list is full */
+    if (desc_state(d) == DESC_FREED) { /* its quick list seemed to be full */
         s->waiting--;
-        segregated_merge(h, d);
-        return;
+    } else {
+        h->frees++;
+        h->used -= block_bytes(h, d);
+        if (h->used == 0)
+            segregated_merge_waiting(h);
     }
-    h->frees++;
-    h->used -= block_bytes(h, d);
-    if (h->used == 0)
-        segregated_merge_waiting(h);
-    if (h->used == 0 || d->units > QUICK_UNITS || quick->count >= QUICK_MOST ||
-        block_is_short(h, d)) {
+    if (h->used == 0 || d->units > QUICK_UNITS || block_is_short(h, d) ||
+        !segregated_quick_takes(h, quick)) {
         segregated_merge(h, d);
         return;
     }
@@ -319,7 +332,7 @@ static void segregated_shrink(struct heap *h, struct rdesc *d, uint32_t units)
 
 static void segregated_open(struct heap *h, uint64_t seed)
 {
-    const uint64_t blocks = 2 * (uint64_t)h->most; /* invariant 5 */
+    const uint64_t blocks = 2 * (uint64_t)h->most; /* invariant 6 */
 
     (void)seed;
     desc_pool_init(&h->pool, blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX,
@@ -339,8 +352,10 @@ static int segregated_more_classes(struct heap *h, uint32_t class)
     s = realloc(h->segregated, sizeof(*s) + classes * sizeof(s->list[0]));
     if (s == NULL)
         return -ENOMEM;
-    if (before == 0)
+    if (before == 0) {
         memset(s, 0, sizeof(*s));
+        s->most = QUICK_FEW;
+    }
     memset(&s->list[before], 0, (classes - before) * sizeof(s->list[0]));
     s->classes = classes;
     h->segregated = s;

@@ -83,7 +83,7 @@ static FORCE_INLINE bool segregated_fit_push(struct heap *h, struct rdesc **bloc
     }
     quick = &s->quick[d->units - 1];
     *block = d;
-    if (UNLIKELY(quick->count >= QUICK_MOST))
+    if (UNLIKELY(quick->count >= s->most))
         return false;
     d->link = quick->head;
     quick->head = d;

@@ -180,7 +180,7 @@ static int segregated_check_quick(const struct heap *h, uint32_t units, uint32_t
 
     for (const struct rdesc *d = quick->head; d != NULL; d = d->link)
         if (!desc_pool_holds(&h->pool, d) || desc_state(d) != DESC_FREED || d->units != units ||
-            count++ >= QUICK_MOST)
+            count++ >= h->segregated->most)
             return broken(err, "the quick list of %u units is torn after %u blocks", units, count);
     if (count != quick->count)
         return broken(err, "the quick list of %u units has %u blocks, %u are counted", units, count,
@@ -222,6 +222,9 @@ static int segregated_check_lists(const struct heap *h, const struct totals *t, 
             return -EUCLEAN;
     if (segregated_check_arriving(h, &waiting, err) != 0)
         return -EUCLEAN;
+    if (s->most < QUICK_FEW || s->most > quick_most(h->pool.made))
+        return broken(err, "a quick list has up to %u blocks, %u in a heap of %u descriptors",
+                      s->most, quick_most(h->pool.made), h->pool.made);
     if (memcmp(&some, &s->some, sizeof(some)) != 0)
         return broken(err, "the set of classes that have free blocks is wrong");
     if (blocks != t->merged || blocks != s->blocks || waiting != t->waiting ||

@@ -124,16 +124,16 @@ static void a_failing_request_merges_once(void **state)
 
 static void a_full_quick_list_merges_what_comes(void **state)
 {
-    const unsigned n = QUICK_MOST + 50;
+    const unsigned n = QUICK_FEW + 50;
     struct heap *h = heap_of_units(2 * n, 0);
-    struct rdesc *d[2 * (QUICK_MOST + 50)];
+    struct rdesc *d[2 * (QUICK_FEW + 50)];
 
     (void)state;
     for (unsigned i = 0; i < 2 * n; i++)
         d[i] = take(h, 1);
     for (unsigned i = 0; i < n; i++)
         give(h, d[2 * i]);
-    assert_int_equal(h->segregated->waiting, QUICK_MOST);
+    assert_int_equal(h->segregated->waiting, QUICK_FEW);
     assert_int_equal(h->segregated->blocks, 50);
     for (unsigned i = 0; i < n; i++)
         take(h, 1);
@@ -336,15 +336,62 @@ static void in_a_large_heap_a_full_quick_list_merges_what_arrives(void **state)
     struct heap *h = make_large(d, ARRIVING_FROM);
 
     (void)state;
-    for (unsigned i = 0; i < QUICK_MOST + ARRIVING + 5; i++)
+    for (unsigned i = 0; i < QUICK_FEW + ARRIVING + 5; i++)
         give(h, d[2 * i]);
-    assert_int_equal(h->segregated->quick[0].count, QUICK_MOST);
-    assert_int_equal(h->segregated->waiting, QUICK_MOST + ARRIVING);
+    assert_int_equal(h->segregated->quick[0].count, QUICK_FEW);
+    assert_int_equal(h->segregated->waiting, QUICK_FEW + ARRIVING);
     assert_int_equal(h->segregated->blocks, 5);
-    assert_int_equal(desc_state(d[2 * (QUICK_MOST + 4)]), DESC_FREE);
-    assert_int_equal(desc_state(d[2 * (QUICK_MOST + 5)]), DESC_FREED);
+    assert_int_equal(desc_state(d[2 * (QUICK_FEW + 4)]), DESC_FREE);
+    assert_int_equal(desc_state(d[2 * (QUICK_FEW + 5)]), DESC_FREED);
     DAMAGE(h->segregated->arriving[3], d[1], "is torn");
     DAMAGE(h->segregated->arriving[3], NULL, "are counted");
+    heap_destroy(h);
+}
+
+static void quick_lists_become_longer_with_the_heap(void **state)
+{
+    uint32_t last = 0;
+
+    (void)state;
+    assert_int_equal(quick_most(0), QUICK_FEW);
+    assert_int_equal(quick_most(QUICK_FEW * QUICK_SHARE), QUICK_FEW);
+    assert_int_equal(quick_most((QUICK_FEW + 1) * QUICK_SHARE), QUICK_FEW + 1);
+    assert_int_equal(quick_most(UINT32_MAX), QUICK_MOST);
+    for (uint32_t descriptors = 0; descriptors < 1000000; descriptors += 77) {
+        const uint32_t most = quick_most(descriptors);
+
+        assert_true(most >= last && (most <= QUICK_FEW || most <= descriptors / QUICK_SHARE));
+        last = most;
+    }
+}
+
+/* Of the blocks of one size so many wait; all are merged before a request is refused. */
+static void in_a_larger_heap_more_blocks_wait(void **state)
+{
+    enum { BLOCKS = 12000 };
+    static struct rdesc *d[BLOCKS];
+    struct heap *h = make_large(d, BLOCKS);
+    const uint32_t most = quick_most(h->pool.made);
+
+    (void)state;
+    assert_true(most > 2 * QUICK_FEW && most < QUICK_MOST);
+    for (unsigned i = 0; i < BLOCKS / 2; i++) {
+        heap_free(h, d[i]);
+        assert_true(h->segregated->waiting <= most + ARRIVING);
+    }
+    assert_sound(h);
+    assert_int_equal(h->segregated->quick[0].count, most);
+    assert_int_equal(h->segregated->waiting, most + ARRIVING);
+    DAMAGE(h->segregated->most, most + 1, "a quick list has up to");
+    DAMAGE(h->segregated->most, most - 1, "is torn");
+    for (unsigned i = 0; i < most; i++)
+        d[i] = heap_alloc(h, UNIT);
+    assert_int_equal(h->segregated->waiting, ARRIVING);
+    for (unsigned i = 0; i < most; i++)
+        heap_free(h, d[i]);
+    assert_int_equal(take(h, BLOCKS / 2)->offset, 0);
+    assert_int_equal(h->segregated->waiting, 0);
+    assert_refused(h, UNIT, -EAGAIN);
     heap_destroy(h);
 }
 
@@ -476,6 +523,8 @@ int main(void)
         cmocka_unit_test(shrinking_merges_what_waits_where_it_needs_a_descriptor),
         cmocka_unit_test(in_a_large_heap_blocks_arrive_in_their_order),
         cmocka_unit_test(in_a_large_heap_a_full_quick_list_merges_what_arrives),
+        cmocka_unit_test(quick_lists_become_longer_with_the_heap),
+        cmocka_unit_test(in_a_larger_heap_more_blocks_wait),
         cmocka_unit_test(a_large_heap_is_one_block_when_it_is_empty),
         cmocka_unit_test(a_short_last_unit_does_not_wait),
         cmocka_unit_test(a_segment_without_memory_is_refused),
