@@ -314,6 +314,12 @@ typedef enum {
 int rwindow_open(rwindow_t *window, rch_t ch, rregion_t region, int flags,
                  rwindow_handle_t *handle);
 
+/*
+ * Takes back the memory of a window with RWINDOW_WRITE alone, which stays open: from the return on nothing is placed there, and what the peer
+ * still writes is lost. -ENOTSUP: the network or the peer places it without this process (shm, ofi, verbs).
+ */
+int rwindow_revoke(rwindow_t window);
+
 /* The peer must not use the window any more; what it does with it afterwards fails, or is lost. */
 int rwindow_close(rwindow_t window);
 

@@ -53,9 +53,9 @@
  *      their own completion.
  *  10. When flush returns 0, all writes and atomics that were accepted before the first of its
  *      calls that returned -EAGAIN are placed in the peer's memory.
- *  11. The local memory of a write must not change until the peer has acknowledged the slot or
- *      flush has returned 0. That of a get or an atomic belongs to the backend until its btl_done
- *      is complete.
+ *  11. The local memory of a write must not change until the peer has acknowledged the slot,
+ *      flush has returned 0, or `position` shows that it is not accessed any more. That of a get or
+ *      an atomic belongs to the backend until its btl_done is complete.
  *  12. A connection that fails stays failed: every call returns its error, connection_state also
  *      the reason. The failure completes every outstanding btl_done.
  *  13. connection_close abandons what is outstanding; no btl_done is accessed after it. Memory that
@@ -321,6 +321,13 @@ struct btl_ops {
                            struct btl_memory *memory, struct error *err);
 
     /*
+     * Takes back memory with BTL_PEER_WRITES that was registered with register_memory, until free: when the call has returned, nothing
+     * is placed there any more. What the peer still writes is lost, and is no failure. 0 or -errno. NULL: memory that is
+     * registered is placed by a device.
+     */
+    int (*revoke)(struct btl *btl, const struct btl_memory *memory);
+
+    /*
      * Registers memory of a device, until free: all that the descriptor `fd` names, such as one of a
      * dma-buf, from its first byte on. It stays the caller's. `base` is the address of that byte for
      * the device, which the backend never touches by the processor. A failure of any kind has a
@@ -465,6 +472,11 @@ struct btl_ops {
     int (*hold)(struct btl_connection *connection, uint32_t most);
     /* Rule 10; -EAGAIN: not yet. */
     int (*flush)(struct btl_connection *connection);
+    /*
+     * A number that grows with each write that is accepted, and the same number of the last write up to which the backend does not
+     * access local memory any more (rule 11). NULL: only flush shows it.
+     */
+    void (*position)(struct btl_connection *connection, uint64_t *accepted, uint64_t *released);
     /* Handles completions and drives what has to be driven; 0 or the error of the connection. */
     int (*progress)(struct btl_connection *connection);
     /* The same for all connections of the backend. */

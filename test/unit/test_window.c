@@ -6,6 +6,7 @@
  */
 #include "region_pair.h"
 
+#include <rinfo.h>
 #include <string.h>
 
 enum { WINDOW = 3 * ROOM / 4 };
@@ -163,6 +164,10 @@ static void busy(struct windowed *w)
         assert_int_equal(word, 1);
     }
     await(w->p.w, &word);
+    pair_send(
+        &w->p, 8,
+        1); /* the word shows that the memory here may be changed; a message, that the bytes are there */
+    pair_read_free(&w->p, 8, 1);
     assert_true(pattern_same(w->memory, 20000, 1));
 }
 
@@ -260,6 +265,57 @@ static void access_is_kept(void **state)
     }
 }
 
+static void write_and_send(struct windowed *w, rremote_t remote, size_t at, size_t bytes)
+{
+    CHECK_OK(w->p.w, rwindow_write(remote, at, buffer[0], bytes, w->here, NULL, 0));
+    pair_send(&w->p, 8, at);
+    pair_read_free(&w->p, 8, at);
+}
+
+/* What an owner has taken back is not written any more. What the peer writes is lost, and neither end fails; another window is not affected. */
+static void taken_back(void **state)
+{
+    struct windowed w;
+    rwindow_t other;
+    rwindow_handle_t handle;
+    rremote_t remote;
+    rinfo_pipe_t info;
+    bool possible;
+
+    (void)state;
+    for (int own = 0; own < 2; own++) {
+        windowed_open(&w, RPIPE_PUT, own != 0, RWINDOW_WRITE);
+        CHECK_OK(w.p.r, rinfo_describe(w.p.r, &info));
+        possible = strcmp(info.backend, "tcp") == 0;
+        CHECK_OK(w.p.r, rwindow_open(&other, w.p.r, w.there, RWINDOW_WRITE, &handle));
+        CHECK_OK(w.p.w, rwindow_attach(&remote, w.p.w, &handle, 0));
+        pattern_fill(buffer[0], 20000, 1);
+        write_and_send(&w, w.remote, 7, 5000);
+        assert_true(pattern_same(w.memory + 7, 5000, 1));
+        CHECK_RC(possible ? 0 : -ENOTSUP, NULL, rwindow_revoke(w.window));
+        if (possible) {
+            memset(w.memory, 0x5a, WINDOW);
+            write_and_send(&w, w.remote, 0, 20000);
+            write_and_send(&w, w.remote, WINDOW - 100, 100);
+            for (size_t i = 0; i < WINDOW; i++)
+                assert_int_equal(w.memory[i], 0x5a);
+            CHECK_OK(NULL, rwindow_revoke(w.window));
+            CHECK_RC(-EBUSY, NULL, rregion_close(w.there));
+            write_and_send(&w, remote, 64, 20000);
+            assert_true(pattern_same(w.memory + 64, 20000, 1));
+        }
+        CHECK_OK(w.p.w, rdone(w.p.w, NULL, 0));
+        CHECK_OK(w.p.w, rwindow_detach(remote));
+        CHECK_OK(NULL, rwindow_close(other));
+        windowed_close(&w);
+        CHECK_RC(-EINVAL, NULL, rwindow_revoke(w.window));
+        windowed_open(&w, RPIPE_PUT, own != 0, RWINDOW_READ | RWINDOW_WRITE);
+        CHECK_RC(-EINVAL, NULL, rwindow_revoke(w.window));
+        windowed_close(&w);
+    }
+    CHECK_RC(-EINVAL, NULL, rwindow_revoke(NULL));
+}
+
 /* The handles of the program are recognized after they have been closed; a pipe takes its remotes with it. */
 static void closed(void **state)
 {
@@ -354,6 +410,8 @@ static void of_another_pipe(void **state)
     pattern_fill(buffer[0], 300, 3);
     CHECK_OK(q.w, rwindow_write(second, 10, buffer[0], 300, w.here, &word, 0));
     await(q.w, &word);
+    pair_send(&q, 8, 1);
+    pair_read_free(&q, 8, 1);
     assert_true(pattern_same(w.memory + 10, 300, 3));
     CHECK_OK(q.w, rwindow_detach(second));
     CHECK_OK(NULL, rwindow_close(w.window));
@@ -447,6 +505,7 @@ static int group(void)
         cmocka_unit_test(without_region_everywhere),
         cmocka_unit_test(refused_everywhere),
         cmocka_unit_test(access_is_kept),
+        cmocka_unit_test(taken_back),
         cmocka_unit_test(closed),
         cmocka_unit_test(reused),
         cmocka_unit_test(near_region),

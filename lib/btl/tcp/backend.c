@@ -65,6 +65,11 @@ static int tcp_register(struct btl *btl, int peer, void *base, size_t bytes, uin
     return rc != 0 ? rc : slab_register(btl->slabs, peer, base, bytes, access, memory, err);
 }
 
+static int tcp_revoke(struct btl *btl, const struct btl_memory *memory)
+{
+    return btl->forked ? -ENOTCONN : region_revoke(btl, slab_registration(memory));
+}
+
 static int tcp_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes,
                       uint32_t access, struct btl_remote *remote, struct error *err)
 {
@@ -232,6 +237,7 @@ __attribute__((visibility("default"))) const struct btl_ops btl_tcp_ops = {
     .free = tcp_free,
     .share = tcp_share,
     .register_memory = tcp_register,
+    .revoke = tcp_revoke,
     .attach = tcp_attach,
     .detach = tcp_detach,
     .connection_open = tcp_connection_open,
@@ -249,6 +255,7 @@ __attribute__((visibility("default"))) const struct btl_ops btl_tcp_ops = {
     .atomic = tcp_connection_atomic,
     .hold = tcp_connection_hold,
     .flush = tcp_connection_flush,
+    .position = tcp_connection_position,
     .progress = tcp_connection_progress,
     .progress_all = tcp_progress_all,
 };

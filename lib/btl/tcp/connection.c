@@ -342,6 +342,16 @@ int tcp_connection_flush(struct btl_connection *c)
     return tcp_connection_leave(c, as_owner, transfer_flush(c));
 }
 
+/* What the socket has taken has been copied. */
+void tcp_connection_position(struct btl_connection *c, uint64_t *accepted, uint64_t *released)
+{
+    bool as_owner = tcp_connection_enter(c);
+
+    *accepted = c->queue.added;
+    *released = c->queue.sent;
+    tcp_leave(c, as_owner);
+}
+
 int tcp_connection_progress(struct btl_connection *c)
 {
     if (c->btl->forked)

@@ -25,6 +25,7 @@ int tcp_connection_get(struct btl_connection *c, const struct btl_transfer *t,
 int tcp_connection_atomic(struct btl_connection *c, int op, const struct btl_transfer *at,
                           uint64_t operand, uint64_t compare, struct btl_done *done);
 int tcp_connection_flush(struct btl_connection *c);
+void tcp_connection_position(struct btl_connection *c, uint64_t *accepted, uint64_t *released);
 int tcp_connection_progress(struct btl_connection *c);
 
 #endif

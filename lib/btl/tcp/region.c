@@ -6,10 +6,13 @@
  * found without a lock. Chunk i has FIRST << i entries.
  *
  * Invariants: base, bytes, peer, access and shared of an entry change under its lock, and all but
- * `shared` only while it is free. An entry is in the list of free ones, under the lock of the table,
+ * `shared` only while it is free; base once more if it is revoked. An entry is in the list of free ones, under the lock of the table,
  * or alive. `alive` is its generation, or 0; the generation grows when it dies. A thread in a stream
  * that has found it alive uses base, bytes, peer and access until it leaves the stream: they are cleared,
  * and the memory is unmapped, after all streams have been left.
+ *
+ * A region that is revoked has pages of its own in the place of the program's: what arrives for it is placed there, and
+ * nothing that receives has to distinguish it.
  */
 #include "btl/tcp/region.h"
 
@@ -18,6 +21,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define FIRST 64u
 #define CHUNKS 24u
@@ -28,8 +32,9 @@ struct tcp_region {
     uint32_t index, generation;
     int peer;
     uint32_t access;
-    char *base;
+    char *_Atomic base; /* in a stream it is loaded without the lock */
     uint64_t bytes;
+    bool revoked;    /* base: pages of its own */
     uint8_t *shared; /* one bit for each rank */
     size_t shared_bytes;
     struct link free;
@@ -73,6 +78,12 @@ static int regions_grow(struct tcp_regions *regions)
     return 0;
 }
 
+/* relaxed: a range of bytes, whose contents are ordered by messages */
+static char *region_base(const struct tcp_region *r)
+{
+    return atomic_load_explicit(&r->base, memory_order_relaxed);
+}
+
 /* ---- the source of slabs ---- */
 
 static int tcp_region_register(void *backend, struct slab_range *range, struct error *err)
@@ -94,7 +105,7 @@ static int tcp_region_register(void *backend, struct slab_range *range, struct e
     pthread_mutex_lock(&r->lock);
     r->peer = range->peer;
     r->access = range->access;
-    r->base = range->base;
+    atomic_store_explicit(&r->base, range->base, memory_order_relaxed);
     r->bytes = range->bytes;
     /* release: what it is; pairs with the acquire of region_find */
     atomic_store_explicit(&r->alive, r->generation, memory_order_release);
@@ -119,7 +130,10 @@ static void tcp_region_deregister(void *backend, struct slab_range *range)
     pthread_mutex_unlock(&r->lock);
     streams_quiesce(backend);
     pthread_mutex_lock(&r->lock);
-    r->base = NULL;
+    if (r->revoked)
+        (void)munmap(region_base(r), r->bytes);
+    r->revoked = false;
+    atomic_store_explicit(&r->base, NULL, memory_order_relaxed);
     r->bytes = 0;
     free(r->shared);
     r->shared = NULL;
@@ -150,6 +164,32 @@ const struct slab_source region_source = {
     .deregister = tcp_region_deregister,
     .key = tcp_region_key,
 };
+
+/* ---- memory that is taken back ---- */
+
+int region_revoke(struct btl *btl, struct tcp_region *r)
+{
+    int rc = 0;
+    void *own;
+
+    pthread_mutex_lock(&r->lock);
+    if (r->access != BTL_PEER_WRITES)
+        rc = -EINVAL;
+    if (rc == 0 && !r->revoked) {
+        own = mmap(NULL, r->bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (own != MAP_FAILED) {
+            atomic_store_explicit(&r->base, own, memory_order_relaxed);
+            r->revoked = true;
+        } else {
+            rc = -ENOMEM;
+        }
+    }
+    pthread_mutex_unlock(&r->lock);
+    if (rc == 0)
+        streams_quiesce(btl); /* a thread that has loaded base before has left it */
+    return rc;
+}
 
 /* ---- further ranks ---- */
 
@@ -230,7 +270,7 @@ static char *region_check(const struct tcp_region *r, int peer, enum region_use 
 {
     return region_is_of(r, peer) && region_allows(r, use) && bytes <= r->bytes &&
                    offset <= r->bytes - bytes
-               ? r->base + offset
+               ? region_base(r) + offset
                : NULL;
 }
 

@@ -23,6 +23,11 @@ void regions_destroy(struct tcp_regions *regions);
 /* In the child of a fork: makes the lock usable. */
 void regions_forked(struct tcp_regions *regions);
 
+/*
+ * When it returns 0, nothing is placed any more in the memory that the region was registered with, and what the peer writes is lost. No lock
+ * of a connection held. -EINVAL: the peer may do more than write; -ENOMEM.
+ */
+int region_revoke(struct btl *btl, struct tcp_region *r);
 /* One more rank may access the region. 0 or -ENOMEM. */
 int region_share(struct tcp_region *r, int peer);
 /* A rank has ended: no region is shared with it any more. */

@@ -3,7 +3,8 @@
  * path_remote_window.c: the writer of a pipe over a network: bytes to and from windows of the peer (path_remote.h, doc/windows.md).
  *
  * A write is a `write` of the backend without a slot: the slot of any later message follows it. It is complete when a later message
- * has been read, or when a flush that began after it has succeeded. A fetch is a `get`, and complete when its btl_done is.
+ * has been read, when a flush that began after it has succeeded, or when the backend has copied it and keeps the order of all that is posted
+ * (`position`, which sockets have: then no flush is needed). A fetch is a `get`, and complete when its btl_done is.
  *
  * Invariants
  * 1. Transfers are completed in the order of the calls: the ring is emptied from its oldest entry.
@@ -28,7 +29,8 @@ struct window_transfer {
     int *done;
     bool fetch;
     uint64_t message;           /* a write: the first message behind it, */
-    uint64_t flush;             /* and the first flush behind it */
+    uint64_t flush;             /* and the first flush behind it; */
+    uint64_t position;          /* or what the backend has accepted with it; 0: it does not tell */
     struct btl_done completion; /* a fetch */
 };
 
@@ -41,7 +43,8 @@ bool remote_moves_need_flush(const struct rch *ch)
 {
     const struct remote_moves *w = &ch->remote->moves;
 
-    return remote_moves_pending(ch) && !remote_move_at(w, w->first)->fetch;
+    return remote_moves_pending(ch) && !remote_move_at(w, w->first)->fetch &&
+           remote_move_at(w, w->first)->position == 0;
 }
 
 /* Messages that the reader has read, as far as is known; one that has closed has sent the number. */
@@ -54,10 +57,22 @@ static uint64_t remote_moves_read(const struct rch *ch)
     return (state & STATE_PEER_CLOSED) != 0 && ch->peer_final > read ? ch->peer_final : read;
 }
 
+/* The backend does not access the memory of a write any more. */
+static bool remote_move_is_released(const struct rch *ch, const struct window_transfer *t)
+{
+    uint64_t accepted, released;
+
+    if (t->position == 0)
+        return false;
+    ch->ops->position(ch->remote->connection, &accepted, &released);
+    return t->position <= released;
+}
+
 static bool remote_move_is_complete(const struct rch *ch, const struct window_transfer *t)
 {
     if (!t->fetch)
-        return t->message <= remote_moves_read(ch) || t->flush <= ch->remote->flushes.succeeded;
+        return t->message <= remote_moves_read(ch) || t->flush <= ch->remote->flushes.succeeded ||
+               remote_move_is_released(ch, t);
     /* acquire: the bytes and the error; pairs with the release of the backend */
     return atomic_load_explicit(&t->completion.pending, memory_order_acquire) == 0 &&
            atomic_load_explicit(&t->completion.error, memory_order_relaxed) == 0;
@@ -141,6 +156,7 @@ int remote_move(struct rch *ch, const struct window_move *m)
 {
     struct remote_moves *w = &ch->remote->moves;
     struct window_transfer *t;
+    uint64_t released = 0;
     int rc;
 
     if (ch->closing != CLOSING_NOT) /* rclose in another thread waits for the end of all */
@@ -162,10 +178,14 @@ int remote_move(struct rch *ch, const struct window_move *m)
     if (rc != 0)
         return rc == -EAGAIN ? R_PENDING : remote_failed(ch);
     RPIPE_FAILPOINT("net: transfer of a window posted");
+    if (!m->fetch && ch->ops->position != NULL)
+        ch->ops->position(ch->remote->connection, &t->position, &released);
     w->end++;
     if (UNLIKELY(ch->corked) && !m->fetch) /* it may be held, like a message */
         cork_note(ch);
     ch->remote->direct++;
     region_hold(m->region);
+    if (t->position != 0 && t->position <= released)
+        remote_moves_complete(ch);
     return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * window.c: the owner of a window: rwindow_open and rwindow_close (window.h).
+ * window.c: the owner of a window: rwindow_open, rwindow_revoke and rwindow_close (window.h).
  *
  * A window is one registration of its region, with one backend, for one peer: a segment that is passed or a record of private memory
  * where the backend maps memory, a registration of the device elsewhere. Nothing is sent: the program sends the handle.
@@ -83,6 +83,7 @@ static int window_register(const struct rch *ch, struct rwindow *w, struct rregi
     int rc;
 
     w->region = r;
+    w->writes_only = access == BTL_PEER_WRITES;
     w->ops = ch->ops;
     w->btl = ch->btl;
     if ((ch->ops->attributes.capabilities & BTL_LOAD_STORE) != 0)
@@ -148,6 +149,43 @@ int rwindow_open(rwindow_t *window, rch_t ch, rregion_t region, int flags, rwind
     if (rc == 0)
         rc = window_create(ch, region, flags, window, handle);
     return call_end(&call, rc);
+}
+
+/* ---- rwindow_revoke ---- */
+
+static int window_revoke(const struct rwindow *w)
+{
+    int rc;
+
+    if (job_is_open() && calls_ended())
+        return job_check();
+    if (w == NULL || atomic_load_explicit(&w->open, memory_order_relaxed) == 0)
+        return call_error(NULL, -EINVAL, "the window %s",
+                          w == NULL ? "is NULL" : "has been closed already");
+    if (!w->writes_only)
+        return call_error(NULL, -EINVAL,
+                          "the peer may fetch from the window; only one that is "
+                          "open for RWINDOW_WRITE alone can be taken back");
+    if (!job_is_open()) /* rexit has ended all */
+        return 0;
+    if (w->ops->revoke == NULL)
+        return call_error(
+            NULL, -ENOTSUP,
+            "%s does not place the bytes of a peer by this process, and cannot stop it",
+            w->ops->name);
+    rc = w->ops->revoke(w->btl, &w->memory);
+    if (rc != 0)
+        return call_error(NULL, rc, "no memory in the place of %zu bytes", w->region->bytes);
+    RPIPE_FAILPOINT("rwindow_revoke: memory not written any more");
+    return 0;
+}
+
+int rwindow_revoke(rwindow_t window)
+{
+    struct call call;
+
+    call_enter(&call, "rwindow_revoke");
+    return call_end(&call, window_revoke(window));
 }
 
 /* ---- rwindow_close ---- */

@@ -3,7 +3,7 @@
  * window.h: windows: regions that the process at the other end of a pipe writes into and fetches from (doc/windows.md).
  *
  *   handle.c   the 64 bytes that name a window
- *   window.c   the owner: rwindow_open, rwindow_close
+ *   window.c   the owner: rwindow_open, rwindow_revoke, rwindow_close
  *   remote.c   the user: rwindow_attach, rwindow_detach
  *   move.c     the user: rwindow_write, rwindow_fetch
  *
@@ -23,6 +23,7 @@
 struct rwindow {
     _Atomic uint32_t open;
     struct rregion *region;
+    bool writes_only; /* the peer may not fetch */
     const struct btl_ops *ops;
     struct btl *btl;
     struct btl_memory memory;
