@@ -5,11 +5,13 @@
  * A receiver has RECEIVES, one after the other, into a buffer whose window has number 1; when no receive uses it, another buffer may get the
  * number. A sender has MESSAGES. Messages of a pipe and the fragments that are written through it (FRAGMENT) arrive in order; the
  * network places a fragment when it is the next one, whether or not the receiver makes calls. Those of a fetch are read at any time.
- * A blocking call may end at its deadline, and a receive may be cancelled, at any time. Tags and places are left out: tag.pml has them.
+ * An offer that names a window is fetched, also if an RTR for it is on its way. A blocking call may end at its deadline, and a receive may be cancelled, at any time. Tags and places are left out: tag.pml has them.
  *
  * What is verified: the network accesses a buffer of a program only while that is the library's; a receive completes by WRITTEN with
  * all fragments; no fragment is placed through a number that names another buffer.
  *
+ *   COPIES     the network is this process (tcp): it has copied a fragment when it has accepted it, and a window can be taken back: so
+ *              blocking receives name one, too
  *   M_...      one rule is taken away
  */
 #ifndef MESSAGES
@@ -35,7 +37,7 @@
 #else
 #define SEND_NAMES (!s_blocking)
 #endif
-#ifdef M_BLOCKING_RECEIVE
+#if defined(M_BLOCKING_RECEIVE) || defined(COPIES)
 #define RECEIVE_NAMES true
 #else
 #define RECEIVE_NAMES (!r_blocking)
@@ -45,10 +47,22 @@
 #else
 #define ALL_POSTED (posted == FRAGMENTS)
 #endif
-#ifdef M_SENT_EARLY
+#if defined(M_SENT_EARLY) || defined(COPIES)
 #define ALL_PLACED true
 #else
 #define ALL_PLACED (placed == FRAGMENTS)
+#endif
+
+#ifdef COPIES
+#define SENDER_HAS (true)
+#ifdef M_NO_REVOKE
+#define TAKE_BACK
+#else
+#define TAKE_BACK r_revoked = r_window
+#endif
+#else
+#define SENDER_HAS (s_lib)
+#define TAKE_BACK
 #endif
 
 mtype = { RTS, PLACED, DATA, PART, WRITTEN, ABORT, FRAGMENT, UNDONE, WINDOW, RTR, CTS, FIN, UNDO };
@@ -58,14 +72,14 @@ chan down = [6] of { mtype, byte }; /* kind; RTR, CTS: version of the window tha
 /* the sender */
 byte sstate;       /* 0 none, 1 offered, 2 writes, 3 WRITTEN has left */
 bool s_lib;        /* the buffer is the library's */
-bool s_blocking, s_abandoned;
+bool s_blocking, s_abandoned, s_named; /* s_named: its RTS names a window */
 byte sent, posted, placed, to;
 bool stored;       /* an RTR, */
 byte stored_to;
 
 /* the receiver */
 byte rstate;       /* 0 none, 1 posted, 2 promised, 3 arriving, 4 fetching */
-bool r_lib, r_blocking, r_abandoned, r_window, advertised, undoing, kept, kept_window;
+bool r_lib, r_blocking, r_abandoned, r_window, r_revoked, advertised, undoing, kept, kept_window;
 byte version = 1;  /* of the buffer that number 1 names */
 byte users;        /* of its window */
 byte received, got, fetched;
@@ -86,11 +100,16 @@ end: do
         if :: s_blocking = true :: s_blocking = false fi;
         if
         :: stored -> stored = false; up!PLACED(0); begin_write(stored_to)
-        :: !stored -> sstate = 1; up!RTS(SEND_NAMES)
+        :: !stored -> sstate = 1; s_named = SEND_NAMES; up!RTS(s_named)
         fi }
     :: atomic { nempty(down) && len(up) < 4 -> down?kind(v);
         if
+#ifdef M_BOTH_MOVE
         :: kind == RTR && sstate == 1 -> up!DATA(0); begin_write(v)
+#else
+        :: kind == RTR && sstate == 1 && s_named -> skip /* it is fetched */
+        :: kind == RTR && sstate == 1 && !s_named -> up!DATA(0); begin_write(v)
+#endif
         :: kind == RTR && sstate != 1 -> stored = true; stored_to = v
         :: kind == CTS -> assert(sstate == 1); begin_write(v)
         :: kind == FIN -> assert(sstate == 1); sstate = 0; s_lib = false
@@ -110,7 +129,7 @@ active proctype network() {
     byte v;
 end: do
     :: atomic { up?[FRAGMENT, _] -> up?FRAGMENT(v);
-        assert(s_lib); assert(v == version && users > 0); assert(r_lib);
+        assert(SENDER_HAS); assert(v == version && users > 0); assert(r_lib || r_revoked);
         placed++; got++; v = 0 }
     od
 }
@@ -120,7 +139,8 @@ inline name_window() {
 }
 inline receive_ends() {
     r_lib = false; rstate = 0; advertised = false; got = 0; fetched = 0;
-    if :: r_window -> r_window = false; users-- :: else fi
+    if :: r_window -> r_window = false; users-- :: else fi;
+    if :: r_revoked -> r_revoked = false; version++ :: else fi /* the window ends with its receive */
 }
 
 active proctype receiver() {
@@ -140,7 +160,9 @@ end: do
         fi }
     :: atomic { nempty(up) && !(up?[FRAGMENT, _]) && len(down) < 4 -> up?kind(v);
         if
-        :: kind == RTS && rstate == 1 -> rstate = 2
+        :: kind == RTS && rstate == 1 && !v -> rstate = 2
+        :: kind == RTS && rstate == 1 && v && !r_abandoned -> rstate = 4
+        :: kind == RTS && rstate == 1 && v && r_abandoned -> receive_ends(); kept = true; kept_window = true
         :: kind == RTS && rstate != 1 -> assert(!kept); kept = true; kept_window = v
         :: kind == PLACED -> assert(rstate == 1); rstate = 3
         :: kind == DATA -> assert(rstate == 2); rstate = 3
@@ -150,12 +172,12 @@ end: do
         fi; v = 0 }
     /* cancelled, or a blocking call at its deadline, which does not wait for the answer */
     :: atomic { rstate == 1 && !undoing && len(down) < 4 -> undoing = true; down!UNDO(0);
-        if :: r_blocking -> r_lib = false; r_abandoned = true :: true fi;
+        if :: r_blocking -> r_lib = false; r_abandoned = true; TAKE_BACK :: true fi;
 #ifdef M_RELEASE_AT_UNDO
         r_lib = false; if :: r_window -> r_window = false; users-- :: else fi
 #endif
         }
-    :: atomic { r_blocking && (rstate == 2 || rstate == 3) && !r_abandoned -> r_abandoned = true; r_lib = false }
+    :: atomic { r_blocking && (rstate == 2 || rstate == 3) && !r_abandoned -> r_abandoned = true; r_lib = false; TAKE_BACK }
     :: atomic { rstate == 4 && fetched < FRAGMENTS -> fetched++; assert(s_lib && r_lib) }
     :: atomic { rstate == 4 && (fetched == FRAGMENTS || r_blocking) && len(down) < 4 -> receive_ends(); down!FIN(0) }
     :: atomic { version == 1 && UNUSED -> version = 2 } /* another buffer gets the number; WINDOW precedes what names it */

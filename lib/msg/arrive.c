@@ -153,6 +153,7 @@ static inline bool arrive_has_cell(const struct msg_link *l, const struct msg_wi
 static const char *arrive_rts(struct msg_link *l, const struct msg_wire *w,
                               const struct msg_wire_fields *f)
 {
+    const bool fetches = l->direct != NULL && f->extra != 0; /* the sender ignores an RTR for it */
     struct msg_request *r;
     bool advertised;
 
@@ -160,7 +161,8 @@ static const char *arrive_rts(struct msg_link *l, const struct msg_wire *w,
         return "an RTS without a send, or with an impossible length or cell";
     l->seen++;
     r = arrive_match(l, w);
-    if (MSG_UNLIKELY(r != NULL && r->abandoned && !r->advertised)) /* advertised: DATA will come */
+    if (MSG_UNLIKELY(r != NULL && r->abandoned &&
+                     (!r->advertised || fetches))) /* else DATA will come */
         r = arrive_abandoned(l, w, r);
     if (r == NULL)
         return msg_kept_add(l, w, NULL, f);
@@ -168,7 +170,7 @@ static const char *arrive_rts(struct msg_link *l, const struct msg_wire *w,
     advertised = r->advertised;
     msg_unpost(l->msg, r);
     msg_request_matched(r, l, w->space, w->word, f->bytes);
-    if (!advertised) {
+    if (!advertised || fetches) {
         arrive_fetch(l, r, f->id, f->extra, f->where);
     } else if (f->extra != 0 && l->direct == NULL) { /* the sender begins when it finds the RTR */
         r->other = f->id;

@@ -2,6 +2,8 @@
 /* buffer.c: see buffer.h. */
 #include "msg/buffer.h"
 
+#include "msg/request.h"
+
 #include <errno.h>
 #include <rinfo.h>
 #include <stdlib.h>
@@ -43,7 +45,7 @@ static bool buffer_release(struct msg_buffer *b)
     if (b->base != NULL && rregion_close(b->region) != 0)
         return false;
     b->base = NULL;
-    b->persistent = false;
+    b->persistent = b->revoked = false;
     return true;
 }
 
@@ -112,15 +114,16 @@ static bool buffer_contains(const struct msg_buffer *b, const char *buf, size_t 
 /*
  * An entry for these bytes whose window, if it has one and the peer needs one, permits this access. A persistent request, which keeps the
  * pages of its entry registered, does not share that of another request: of that buffer it may be a part, whose rest need not stay mapped.
+ * alone: no other request uses it.
  */
 static struct msg_buffer *buffer_find(struct msg_direct *d, const struct msg_request *r,
-                                      size_t bytes, int access)
+                                      size_t bytes, int access, bool alone)
 {
     for (uint32_t i = 0; i < MSG_WIRE_WINDOWS_MOST; i++) {
         struct msg_buffer *b = &d->buffer[i];
 
-        if (buffer_contains(b, r->buf, bytes) &&
-            (d->by_address || b->persistent || !r->persistent) &&
+        if (buffer_contains(b, r->buf, bytes) && !b->alone && !b->revoked &&
+            !(alone && b->users > 0) && (d->by_address || b->persistent || !r->persistent) &&
             (access == 0 || b->access == 0 || b->access == access))
             return b;
     }
@@ -159,7 +162,8 @@ struct msg_buffer *msg_buffer_take(struct msg_link *l, const struct msg_request 
                                    int access, rwindow_handle_t *handle, bool *opened)
 {
     struct msg_direct *d = l->direct;
-    struct msg_buffer *b = buffer_find(d, r, bytes, access);
+    const bool alone = access == RWINDOW_WRITE && msg_request_may_end(l->msg, r);
+    struct msg_buffer *b = buffer_find(d, r, bytes, access, alone);
 
     *opened = false;
     if (b == NULL)
@@ -168,6 +172,7 @@ struct msg_buffer *msg_buffer_take(struct msg_link *l, const struct msg_request 
         return NULL;
     b->users++;
     b->used = ++d->uses;
+    b->alone = alone;
     b->persistent = b->persistent || r->persistent;
     if (access == 0 || b->access != 0)
         return b;
@@ -184,8 +189,18 @@ void msg_buffer_put(struct msg_buffer *b)
 {
     const struct msg_link *l = b->link;
 
-    if (--b->users == 0 && (l->state == LINK_ENDED || (!b->persistent && !l->direct->by_address)))
+    if (--b->users > 0)
+        return;
+    b->alone = false;
+    if (b->revoked || l->state == LINK_ENDED || (!b->persistent && !l->direct->by_address))
         (void)buffer_release(b);
+}
+
+bool msg_buffer_revoke(struct msg_buffer *b)
+{
+    if (b->alone && b->access != 0 && rwindow_revoke(b->window) == 0)
+        b->revoked = true;
+    return b->revoked;
 }
 
 /* A request has completed, and asks for this group, or has. */

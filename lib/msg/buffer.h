@@ -12,11 +12,15 @@
  * more after that. There an entry ends with its last request, unless that is persistent: the memory of a persistent
  * request stays mapped until rmsg_request_free.
  *
+ * Where this process itself places what the peer writes (tcp), a receive whose call may end at a deadline names a window too: such a call
+ * takes the window back (rwindow_revoke), and what the peer still writes is lost.
+ *
  * Invariants
  * 1. An entry with users is not replaced, and neither its window nor its region is closed while the link is open.
  * 2. So a number names another buffer only when the peer has nothing any more that it may use by that number: a receive is a user until
  *    it is complete, also if it is taken back (UNDONE), and a send until it is complete.
- * 3. A request that has an entry (`lent`) gives it back when it completes; `window`, `transfer` and `earlier` are 0 without one.
+ * 3. The window of an entry is taken back by its only user (`alone`); the entry is not used for another request, and ends with this one.
+ * 4. A request that has an entry (`lent`) gives it back when it completes; `window`, `transfer` and `earlier` are 0 without one.
  */
 #ifndef MSG_BUFFER_H
 #define MSG_BUFFER_H
@@ -34,6 +38,8 @@ struct msg_buffer {
     size_t bytes;
     uint32_t users;  /* requests */
     bool persistent; /* one of them was, and has not been freed since */
+    bool alone;      /* its one user may take the window back, */
+    bool revoked;    /* and has */
     int access;      /* of the window, or 0: there is none */
     uint64_t used;   /* the last time, as a number */
     rregion_t region;
@@ -48,7 +54,8 @@ struct msg_transfer {
 
 /* Of a link over a network both of whose ends use windows. */
 struct msg_direct {
-    bool by_address; /* a registration stays right whatever the program does with the memory */
+    bool
+        by_address; /* this process places the bytes: a registration stays right whatever the program does with the memory */
     uint64_t uses;
     struct msg_buffer buffer[MSG_WIRE_WINDOWS_MOST];
     /* windows of the peer, by number - 1; and those that it has replaced, and that cannot be detached yet */
@@ -78,6 +85,8 @@ struct msg_buffer *msg_buffer_take(struct msg_link *l, const struct msg_request 
                                    int access, rwindow_handle_t *handle, bool *opened);
 /* One user less. */
 void msg_buffer_put(struct msg_buffer *b);
+/* True: nothing is written any more into the buffer of its one user, which is a receive that the program does not wait for any more. */
+bool msg_buffer_revoke(struct msg_buffer *b);
 /* A window that the peer has not been informed of is closed. */
 void msg_buffer_close_window(struct msg_buffer *b);
 /* The link or its pipe has ended, and the whole payload of r had been moved by the network, as far as is known. */

@@ -12,9 +12,11 @@
 #include <errno.h>
 #include <sched.h>
 
-#define DIRECT_FRAGMENT (256u << 10) /* bytes: other messages leave between two of them */
 #define DIRECT_GROUP                                                                               \
     (1u << 20) /* bytes of fragments; two groups of a payload are in flight at most */
+#define DIRECT_FRAGMENT                                                                            \
+    (256u                                                                                          \
+     << 10) /* bytes: other messages leave between two of them; a socket takes a group by one call */
 #define DIRECT_STOP_NS 100000000 /* for what is posted when a call gives up */
 
 /* ---- transfers ---- */
@@ -66,8 +68,8 @@ static void direct_posted(struct msg_link *l, struct msg_request *r)
 static int direct_post(struct msg_link *l, struct msg_request *r)
 {
     struct msg_direct *d = l->direct;
-    const size_t left = r->total - r->moved,
-                 bytes = left < DIRECT_FRAGMENT ? left : DIRECT_FRAGMENT;
+    const size_t left = r->total - r->moved, most = d->by_address ? DIRECT_GROUP : DIRECT_FRAGMENT,
+                 bytes = left < most ? left : most;
     const bool last = bytes == left, ends = last || (r->moved + bytes) % DIRECT_GROUP == 0;
     struct msg_transfer *group = &d->transfer[d->end % BUFFER_TRANSFERS];
     rremote_t remote = d->remote[r->window - 1];
@@ -122,9 +124,11 @@ bool msg_direct_turn(struct msg_request *r)
         return true;
     }
     r->earlier = 0;
+    if (begins) /* PLACED or DATA (out.h), the payload and WRITTEN leave together */
+        (void)rpipe_cork(l->out, 1);
     rc = direct_post(l, r);
     if (begins && l->out != NULL)
-        (void)rpipe_cork(l->out, 0); /* PLACED, the payload and WRITTEN leave together (out.c) */
+        (void)rpipe_cork(l->out, 0);
     if (rc == -EINVAL || rc == -EACCES)
         (void)msg_link_violation(l, "another window in place of one that is in use");
     else if (rc != 0 && rc != R_PENDING)
@@ -153,6 +157,8 @@ void msg_direct_give_up(struct msg_request *r)
     const uint32_t other = r->other;
     const bool send = r->send;
 
+    if (!send && r->window == 0 && msg_buffer_revoke(r->lent))
+        return;
     /* its window is open, or the network uses its buffer; if nothing is posted, it does not */
     if (r->window == 0 || (r->moved > 0 && !direct_stop(l))) {
         (void)msg_link_abort(l, MSG_WIRE_LATE,

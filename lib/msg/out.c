@@ -116,11 +116,11 @@ void msg_out_broken(struct msg_link *l, int code)
 
 /* ---- windows of own buffers ---- */
 
-/* The buffer stays the library's until the peer does not use it any more. */
+/* The buffer stays the library's until the peer does not use it any more; or the window of a receive can be taken back. */
 static bool out_may_name(const struct msg_link *l, const struct msg_request *r, size_t bytes)
 {
     return l->direct != NULL && l->out_code == 0 && l->state == LINK_OPEN && !r->abandoned &&
-           !(r->blocking && l->msg->timeout_ms >= 0) &&
+           (!msg_request_may_end(l->msg, r) || (!r->send && l->direct->by_address)) &&
            bytes >= (l->direct->by_address || r->persistent ? BUFFER_LEAST : BUFFER_PINNED);
 }
 
@@ -188,6 +188,18 @@ static inline size_t out_total(const struct msg_request *r, const struct places_
     return r->bytes < to->room ? r->bytes : (size_t)to->room;
 }
 
+bool msg_out_cork(struct msg_link *l, const struct msg_request *r, const struct places_rtr *to)
+{
+    return r->cell == NULL && !r->abandoned &&
+           msg_buffer_suits(l, to->open, to->where, out_total(r, to)) && rpipe_cork(l->out, 1) == 0;
+}
+
+void msg_out_uncork(struct msg_link *l, const struct msg_request *r)
+{
+    if (r->window == 0 && l->out_code == 0)
+        (void)rpipe_cork(l->out, 0);
+}
+
 void msg_out_move(struct msg_request *r, const struct places_rtr *to)
 {
     struct msg_link *l = r->link;
@@ -244,9 +256,8 @@ static int msg_out_offer(struct msg_link *l, uint32_t space, uint32_t tag, struc
     out_take_cell(l, r, placed ? &rtr : NULL);
     if (!placed)
         msg_out_name(l, r, r->bytes, &f.extra, &f.where);
-    else if (l->direct != NULL)
-        corked = msg_buffer_suits(l, rtr.open, rtr.where, out_total(r, &rtr)) &&
-                 rpipe_cork(l->out, 1) == 0;
+    else
+        corked = msg_out_cork(l, r, &rtr);
     if (r->cell != NULL) {
         f.extra = r->cell_number + 1;
         f.where = (uintptr_t)r->buf;
@@ -260,7 +271,7 @@ static int msg_out_offer(struct msg_link *l, uint32_t space, uint32_t tag, struc
         }
         r->cell = NULL;
         if (corked)
-            (void)rpipe_cork(l->out, 0);
+            msg_out_uncork(l, r);
         return rc;
     }
     (void)places_take(&l->places, space, tag, &rtr);
@@ -270,8 +281,8 @@ static int msg_out_offer(struct msg_link *l, uint32_t space, uint32_t tag, struc
         l->msg->counts.sent_placed++;
         RPIPE_FAILPOINT("rmsg send: PLACED written");
         msg_out_move(r, &rtr);
-        if (corked && r->window == 0) /* else when the first fragment is posted (direct.c) */
-            (void)rpipe_cork(l->out, 0);
+        if (corked)
+            msg_out_uncork(l, r);
     } else {
         l->msg->counts.sent_offered++;
         RPIPE_FAILPOINT("rmsg send: RTS written");

@@ -51,6 +51,14 @@ static inline void msg_out_free_cell(struct msg_link *l, uint32_t cell)
     l->cell_of[cell] = NULL;
 }
 
+/*
+ * What names the payload of r leaves together with it, if it will be written into the buffer of its receive: the pipe is corked until the
+ * first fragment is posted (direct.c). False: it is not.
+ */
+bool msg_out_cork(struct msg_link *l, const struct msg_request *r, const struct places_rtr *to);
+/* After msg_out_move of a corked payload, or in place of it: uncorks the pipe, unless a fragment will be posted. */
+void msg_out_uncork(struct msg_link *l, const struct msg_request *r);
+
 /* Begins to move the payload of a send to an advertised receive, or one that has requested it. */
 void msg_out_move(struct msg_request *r, const struct places_rtr *to);
 

@@ -26,6 +26,7 @@ static const char *serve_rtr(struct msg_link *l, const struct msg_wire *w,
     struct rmsg *msg = l->msg;
     struct msg_request *r;
     uint32_t offered = 0;
+    bool corked;
 
     if (l->direct != NULL ? !msg_buffer_valid(l, f->open, f->where, f->bytes) : f->open > 1)
         return "an RTR for a buffer that is not in a window";
@@ -50,13 +51,21 @@ static const char *serve_rtr(struct msg_link *l, const struct msg_wire *w,
         return "an RTR for a message that has been matched";
     if (r->cell != NULL && f->where == 0)
         return "an RTR without an address";
+    if (r->lent != NULL &&
+        r->lent->access != 0) { /* its RTS names a window: FIN or CTS will come */
+        msg->counts.rtr_dropped++;
+        return NULL;
+    }
     places_matched(&l->places, r->number);
     msg->counts.moved_for_rtr++;
+    corked = msg_out_cork(l, r, &rtr);
     if (r->cell == NULL)
         msg_out_say(l, MSG_WIRE_DATA, 0, f->id, &(struct msg_wire_fields){.id = offered});
     RPIPE_FAILPOINT("rmsg send: offered, and its RTR found");
     if (l->out_code == 0)
         msg_out_move(r, &rtr);
+    if (corked)
+        msg_out_uncork(l, r);
     return NULL;
 }
 

@@ -4,6 +4,7 @@
  * still at a failpoint (lib/util/failpoint.h) until the other one has passed its own. All are played in shared memory and over tcp.
  *
  *   offered       an offer and an advertisement cross: the sender moves the payload for the advertisement
+ *   fetched       over tcp: the same, and the offer names a window: the receiver fetches the payload while the sender makes no call
  *   placed        UNDO crosses PLACED: the receive completes with the message
  *   small         UNDO crosses a small message for the advertised receive: the same, and without a further call of the sender
  *   both          RTR and UNDO cross an offer: the same
@@ -12,6 +13,7 @@
  *   late_receive  a blocking receive reaches its deadline while the sender writes a chunk: its buffer is not written afterwards
  *   late_send     a blocking send reaches its deadline while the receiver fetches a chunk: the receive is -ECANCELED
  *   late_fetch    over tcp: a blocking receive reaches its deadline while it fetches: its buffer is not written afterwards, its sender is done
+ *   late_window   over tcp: a blocking receive, whose window the sender knows, reaches its deadline: what is written then is lost
  *   late_write    over tcp: a blocking send reaches its deadline while it writes: the receive is -ECANCELED
  */
 #define RPIPE_FAILPOINTS /* for struct failpoint */
@@ -118,16 +120,39 @@ static void offered(struct crossing *c)
     const uint64_t before = count(c, "moved_for_rtr");
 
     stand_at(c->rank == 0 ? "rmsg send: RTS written" : "rmsg receive: RTR written", 1);
-    if (c->rank == 0)
-        send(c, LARGE, &c->r);
-    else
+    if (c->rank == 1)
         receive(c, in, &c->r);
+    else if (network) /* no window, since it may end at its deadline */
+        CHECK(NULL, rmsg_send(c->msg, 1, 0, TAG, out, LARGE, 0) == 0);
+    else
+        send(c, LARGE, &c->r);
     CHECK(NULL, stand.passed);
-    CHECK(NULL, rmsg_wait(c->msg, &c->r, NULL, 0) == 0);
+    if (c->rank == 1 || !network)
+        CHECK(NULL, rmsg_wait(c->msg, &c->r, NULL, 0) == 0);
     if (c->rank == 0)
         CHECK(NULL, count(c, "moved_for_rtr") == before + 1);
     else
         arrived(in, LARGE);
+}
+
+static void fetched(struct crossing *c)
+{
+    const uint64_t before = count(c, "fetched");
+
+    if (!network)
+        return;
+    stand_at(c->rank == 0 ? "rmsg send: RTS written" : "rmsg receive: RTR written", 1);
+    if (c->rank == 1) {
+        CHECK(NULL, rmsg_recv(c->msg, 0, 0, TAG, in, LARGE, NULL, 0) == 0);
+        CHECK(NULL, count(c, "fetched") == before + 1);
+        take_step();
+        arrived(in, LARGE);
+        return;
+    }
+    send(c, LARGE, &c->r);
+    CHECK(NULL, stand.passed);
+    wait_for_step(2);
+    CHECK(NULL, rmsg_wait(c->msg, &c->r, NULL, 0) == 0);
 }
 
 /* The sender has the advertisement; then its message and UNDO cross. */
@@ -301,6 +326,39 @@ static void late_fetch(struct crossing *c)
     free(much);
 }
 
+static void late_window(struct crossing *c)
+{
+    const uint64_t placed_before = count(c, "sent_placed"), written = count(c, "written"),
+                   stored = count(c, "rtr_stored");
+    int rc;
+
+    if (!network)
+        return;
+    if (c->rank == 1) {
+        CHECK(NULL, rmsg_set_timeout(c->msg, SHORT_MS) == 0);
+        stand_at("rmsg receive: RTR written", 1); /* until the sender has it */
+        rc = rmsg_recv(c->msg, 0, 0, TAG, in, LARGE, NULL, 0);
+        REQUIRE(rc == -ETIMEDOUT, "%d: %s", rc, rerror(NULL));
+        CHECK(NULL, stand.passed);
+        memset(in, 0x55, LARGE);
+        CHECK(NULL, rmsg_set_timeout(c->msg, LONG_MS) == 0);
+        take_step();
+    } else {
+        wait_for_step(1);
+        while (count(c, "rtr_stored") == stored)
+            CHECK(NULL, rmsg_progress(c->msg) == 0);
+        take_step();
+        wait_for_step(2); /* UNDO is in the ring, and not read */
+        send(c, LARGE, &c->r);
+        CHECK(NULL, count(c, "sent_placed") == placed_before + 1);
+        CHECK(NULL, count(c, "written") == written + 1);
+        CHECK(NULL, rmsg_wait(c->msg, &c->r, NULL, 0) == 0);
+    }
+    goes_on(c);
+    for (size_t i = 0; c->rank == 1 && i < LARGE; i++)
+        REQUIRE(in[i] == 0x55, "byte %zu was written after the receive had returned", i);
+}
+
 static void late_write(struct crossing *c)
 {
     char *much = network ? calloc(1, LONG) : NULL;
@@ -337,6 +395,7 @@ static const struct {
     const char *name;
     void (*play)(struct crossing *c);
 } cases[] = {{"offered", offered},
+             {"fetched", fetched},
              {"placed", placed},
              {"small", small},
              {"both", both},
@@ -345,6 +404,7 @@ static const struct {
              {"late_receive", late_receive},
              {"late_send", late_send},
              {"late_fetch", late_fetch},
+             {"late_window", late_window},
              {"late_write", late_write}};
 
 static int be(int rank, struct board *board, const void *arguments)
