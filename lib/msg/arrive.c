@@ -288,6 +288,22 @@ static const char *arrive_abort(struct msg_link *l, uint32_t receive)
 
 /* ---- dispatch ---- */
 
+/* A send whose payload the network writes begins at once: what is held for it (out.h) is posted before the next call waits. */
+static const char *arrive_for_send(struct msg_link *l, const struct msg_wire *w,
+                                   const struct msg_wire_fields *f)
+{
+    const char *wrong = msg_serve(l, w, f);
+    const struct link *sharing = &l->msg->sharing;
+    struct msg_request *r;
+
+    if (wrong != NULL || l->direct == NULL || list_empty(sharing))
+        return wrong;
+    r = container_of(sharing->prev, struct msg_request, queue);
+    if (r->link == l && r->send && r->window != 0 && r->moved == 0)
+        (void)msg_direct_turn(r);
+    return NULL;
+}
+
 static const char *arrive_fixed(struct msg_link *l, const struct msg_wire *w, const rtaken_t *m)
 {
     struct msg_wire_fields f;
@@ -316,6 +332,9 @@ static const char *arrive_fixed(struct msg_link *l, const struct msg_wire *w, co
         return arrive_abort(l, w->word);
     case MSG_WIRE_REFUSED:
         return arrive_refused(l, w->word, f.id);
+    case MSG_WIRE_RTR:
+    case MSG_WIRE_CTS:
+        return arrive_for_send(l, w, &f);
     case MSG_WIRE_UNDONE:
         return msg_advertise_undone(l, w->word) ? NULL : "an UNDONE that nothing asked for";
     default:
