@@ -171,9 +171,9 @@ static int alg_send_contribution(const struct coll_build *b, const struct group 
         return graph_fail(b->g, -ENOMEM);
     for (int i = first; i < last; i++)
         to[i - first] = group_rank(group, i);
-    send = first == last ? after
-                         : graph_send(b->g, to, last - first, slot, graph_plus(b->from, at),
-                                      end - at);
+    send = first == last
+               ? after
+               : graph_send(b->g, to, last - first, slot, graph_plus(b->from, at), end - at);
     if (send != after)
         graph_after(b->g, send, after);
     free(to);

@@ -90,7 +90,7 @@ void value_go_home(const struct coll_build *b, struct coll_value *v);
 /* Copies to `into`, unless the value is there. */
 void value_store(const struct coll_build *b, struct coll_value *v, struct graph_ref into);
 /*
- * Folds n operands in the order of the request: from one after the other, or by the fixed tree of n, in pieces of what is long.
+ * Folds n operands in the order of the request: from one after the other, or by the fixed tree of n, slice by slice if they are long.
  * The result is at home. Operands are views, or memory that nothing of v overlaps; the array is not as it was.
  */
 void value_fold_all(const struct coll_build *b, struct coll_value *v, struct graph_ref *operand,

@@ -83,8 +83,9 @@ void value_store(const struct coll_build *b, struct coll_value *v, struct graph_
 /* ---- many operands ---- */
 
 #define VALUE_LEVELS 32
-#define VALUE_PIECE 16384 /* bytes that are folded before the next ones: they stay in the cache of their processor */
-#define VALUE_PIECES 32   /* at most */
+#define VALUE_SLICE                                                                                \
+    16384 /* bytes that are folded before the next ones: they stay in the cache of their processor */
+#define VALUE_SLICES 32 /* at most */
 
 struct value_tree {
     const struct coll_build *b;
@@ -125,7 +126,7 @@ static struct coll_value value_subtree( // NOLINT(misc-no-recursion): one call p
     return left;
 }
 
-static void value_fold_piece(const struct coll_build *b, struct coll_value *v,
+static void value_fold_slice(const struct coll_build *b, struct coll_value *v,
                              const struct graph_ref *operand, int n)
 {
     struct value_tree tree = {.b = b, .operand = operand, .last = v->last};
@@ -144,33 +145,33 @@ static void value_fold_piece(const struct coll_build *b, struct coll_value *v,
     value_store(b, v, v->home);
 }
 
-/* Whole elements: about VALUE_PIECE bytes, or more where there would be too many pieces. */
-static size_t value_piece(const struct coll_build *b, size_t bytes)
+/* Whole elements: about VALUE_SLICE bytes, or more where there would be too many slices. */
+static size_t value_slice(const struct coll_build *b, size_t bytes)
 {
-    size_t least = bytes / VALUE_PIECES + 1, element = b->request->element;
-    size_t piece = least > VALUE_PIECE ? least : VALUE_PIECE;
+    size_t least = bytes / VALUE_SLICES + 1, element = b->request->element;
+    size_t slice = least > VALUE_SLICE ? least : VALUE_SLICE;
 
-    return (piece + element - 1) / element * element;
+    return (slice + element - 1) / element * element;
 }
 
 void value_fold_all(const struct coll_build *b, struct coll_value *v, struct graph_ref *operand,
                     int n)
 {
-    const size_t most = value_piece(b, v->bytes);
-    struct coll_value piece = *v;
+    const size_t most = value_slice(b, v->bytes);
+    struct coll_value slice = *v;
 
     if (n < 2 || v->bytes <= most) {
-        value_fold_piece(b, v, operand, n);
+        value_fold_slice(b, v, operand, n);
         return;
     }
     value_find_home(b, v);
     for (size_t at = 0; at < v->bytes; at += most) {
-        piece.bytes = v->bytes - at < most ? v->bytes - at : most;
-        piece.home = graph_plus(v->home, at);
-        value_fold_piece(b, &piece, operand, n);
+        slice.bytes = v->bytes - at < most ? v->bytes - at : most;
+        slice.home = graph_plus(v->home, at);
+        value_fold_slice(b, &slice, operand, n);
         for (int i = 0; i < n; i++)
             operand[i] = graph_plus(operand[i], most);
     }
     v->at = v->home;
-    v->last = piece.last;
+    v->last = slice.last;
 }

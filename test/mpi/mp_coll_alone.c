@@ -8,14 +8,12 @@
 #include <rcoll.h>
 
 #define ROUNDS 3000
-#define LATE 20000 /* steps of a computation that is longer than a member polls before its operation is queued */
+#define LATE                                                                                       \
+    20000 /* steps of a computation that is longer than a member polls before its operation is queued */
 
 static uint64_t shared; /* the same sequence at all ranks */
 
-static uint32_t draw(uint32_t below)
-{
-    return (uint32_t)(mp_draw(&shared) % below);
-}
+static uint32_t draw(uint32_t below) { return (uint32_t)(mp_draw(&shared) % below); }
 
 static void be_late(void)
 {

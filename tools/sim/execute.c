@@ -213,9 +213,8 @@ static bool execute_is_local(const struct sim *s, uint32_t receive)
 /* A RECV, or short work on what one has got: the processor reads the line of the next RECV meanwhile. */
 static bool execute_overlaps(const struct graph_node *node)
 {
-    return node->kind == GRAPH_RECV ||
-           ((node->kind == GRAPH_COPY || node->kind == GRAPH_FOLD) && node->from >= 0 &&
-            node->bytes <= EXECUTE_LINE_BYTES);
+    return node->kind == GRAPH_RECV || ((node->kind == GRAPH_COPY || node->kind == GRAPH_FOLD) &&
+                                        node->from >= 0 && node->bytes <= EXECUTE_LINE_BYTES);
 }
 
 /*
