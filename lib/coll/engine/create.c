@@ -95,13 +95,17 @@ static void plan_weigh(struct rplan *plan)
         plan->weight = WEIGHT_COUNTED;
 }
 
-/* Whether engine_run_alone may execute it: nothing but its row is to be waited for, and no function of the program is called. */
+/* One operation of this host alone, which may be executed in a call that is not counted, and leaves nothing behind. */
+static bool plan_may_be_alone(const struct rplan *plan)
+{
+    return plan->parts.numbers == 1 && plan->parts.used == 1 && plan->team->shape.hosts == 1 &&
+           plan->weight < WEIGHT_COUNTED && (plan->params.flags & RCOLL_VIEWS) == 0;
+}
+
 static bool plan_is_row(const struct rplan *plan)
 {
     const struct program *p = &plan->program;
-    bool quick = plan->parts.numbers == 1 && plan->parts.used == 1 && p->in_order &&
-                 plan->team->shape.hosts == 1 && plan->weight < WEIGHT_COUNTED &&
-                 (plan->params.flags & RCOLL_VIEWS) == 0;
+    bool quick = p->in_order;
 
     for (uint32_t i = 0; i < p->count; i++)
         quick = quick && p->steps[i].quick;
@@ -127,6 +131,7 @@ int plan_create(struct rplan **result, struct rteam *t, const rcoll_params_t *p,
     }
     plan->synchronizes = plan_synchronizes(p);
     plan_weigh(plan);
+    plan->may_be_alone = plan_may_be_alone(plan);
     plan->is_row = plan_is_row(plan);
     plan->from = p->from;
     plan->into = p->into;

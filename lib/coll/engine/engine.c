@@ -9,7 +9,6 @@
 #include "coll/engine/fail.h"
 #include "coll/engine/operation.h"
 #include "coll/engine/parts.h"
-#include "coll/engine/wait.h"
 #include "util/failpoint.h"
 #include "util/segment.h"
 
@@ -327,21 +326,53 @@ static inline bool engine_pause(const struct rteam *t, uint32_t polls)
     return polls < WAIT_POLLS && t->contended == 0;
 }
 
-bool engine_run_alone(struct rteam *t, struct rplan *plan)
+/* Steps in their order. */
+static inline int engine_run_row(struct rteam *t, struct rplan *plan)
 {
     uint32_t polls = 0;
     int rc;
 
-    engine_number(t, plan);
     plan_set_bases(plan);
     engine_begin(t, plan, &plan->program);
+    plan->state = PLAN_RUNS;
     do
         rc = row_run(t, plan);
     while (rc == STEP_WAITS && engine_pause(t, ++polls));
+    return rc;
+}
+
+/* Steps as what they need is there. */
+static __attribute__((noinline)) int engine_run_steps(struct rteam *t, struct rplan *plan)
+{
+    uint32_t polls = 0;
+    bool did = false;
+    int rc;
+
+    plan->state = PLAN_QUEUED;
+    rc = engine_activate(t, plan);
+    if (rc != STEP_DONE)
+        return rc;
+    for (;;) {
+        rc = engine_pass(t, plan, &did);
+        if (did)
+            polls = 0;
+        did = false;
+        if (rc != STEP_WAITS || !engine_pause(t, ++polls))
+            return rc;
+    }
+}
+
+bool engine_run_alone(struct rteam *t, struct rplan *plan)
+{
+    int rc;
+
+    engine_number(t, plan);
+    rc = LIKELY(plan->is_row) ? engine_run_row(t, plan) : engine_run_steps(t, plan);
     if (UNLIKELY(rc != STEP_DONE)) { /* a failure is found again */
-        engine_append(t, plan, PLAN_RUNS);
+        engine_append(t, plan, plan->state);
         return false;
     }
+    plan->state = PLAN_IDLE;
     engine_store_done(t, t->number);
     if (plan->synchronizes)
         engine_raise_floor(t, plan->number);

@@ -5,12 +5,16 @@
 
 #include "coll/engine/team.h"
 
+#define WAIT_POLLS 512 /* before the first yield, where each member has a processor */
+#define WAIT_POLLS_EAGER                                                                           \
+    64 /* of these, without a pause, which takes as long as a line to another processor */
+
 /* Appends a plan that is idle to the queue: its operations have their numbers now. */
 void engine_start(struct rteam *t, struct rplan *plan);
-/* Whether nothing else is in flight, no other thread uses the team, and the plan is one row (row.h). */
+/* Whether nothing else is in flight, no other thread uses the team, and the plan is short and for this host. */
 static inline bool engine_is_alone(const struct rteam *t, const struct rplan *plan)
 {
-    return plan->is_row && t->done == t->number && !t->threads;
+    return plan->may_be_alone && t->done == t->number && !t->threads;
 }
 
 /*

@@ -131,7 +131,8 @@ struct rplan {
     struct link in_plans, in_queue;
     enum plan_state state;
     bool free_at_end, synchronizes, of_graph;
-    bool is_row; /* one operation, and all of its steps are quick (row.h) and are executed in their order */
+    bool may_be_alone; /* engine_run_alone may execute it */
+    bool is_row;       /* and all of its steps are quick (row.h), and executed in their order */
     bool
         in_call; /* of rcoll_run or rcoll_barrier, until that returns: no other thread may start it */
     rcoll_params_t params; /* with copies of its arrays */

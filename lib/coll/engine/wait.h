@@ -5,10 +5,6 @@
 
 #include "coll/engine/team_call.h"
 
-#define WAIT_POLLS 512 /* before the first yield, where each member has a processor */
-#define WAIT_POLLS_EAGER                                                                           \
-    64 /* of these, without a pause, which takes as long as a line to another processor */
-
 typedef bool (*team_condition)(struct rteam *t, void *of);
 
 /*
