@@ -257,7 +257,7 @@ uint64_t heap_largest_segment(const struct heap *h) { return h->largest; }
 /* Whether there is a descriptor for one more block, or could be. */
 static bool heap_may_hand_out(const struct heap *h)
 {
-    const bool waits = h->segregated != NULL && h->segregated->waiting > 0; /* merging gives one */
+    const bool waits = h->segregated != NULL && segregated_waiting(h) > 0; /* merging gives one */
 
     return h->allocs - h->frees < h->most &&
            (h->pool.free != NULL || !desc_pool_is_full(&h->pool) || waits);

@@ -27,9 +27,10 @@ struct segregated {
     struct rdesc *arriving[ARRIVING];     /* the newest waiting blocks, in a circle, or NULL */
     uint32_t oldest;                      /* of them: the index of the next that is replaced */
     uint32_t most;                        /* blocks of a quick list, at most quick_most() */
+    uint32_t units;                       /* the largest size that waits: QUICK_UNITS; ragged: 0 */
     struct class_set some;                /* the classes whose list is not empty */
-    uint32_t waiting;                     /* blocks of all quick lists, and arriving */
     uint32_t blocks;                      /* blocks of all classes */
+    uint32_t unlisted;                    /* all others: allocated or waiting */
     uint32_t classes;                     /* lists: all classes up to the largest segment's */
     struct rdesc *list[];                 /* free blocks by fine class, linked by .link and .back */
 };
@@ -40,6 +41,12 @@ static inline uint32_t quick_most(uint32_t descriptors)
     const uint32_t share = descriptors / QUICK_SHARE;
 
     return share < QUICK_FEW ? QUICK_FEW : share > QUICK_MOST ? QUICK_MOST : share;
+}
+
+/* Blocks of all quick lists, and arriving: counted by slow paths alone, since a block that waits is taken again unlisted. */
+static inline uint32_t segregated_waiting(const struct heap *h)
+{
+    return h->segregated->unlisted - (uint32_t)(h->allocs - h->frees);
 }
 
 /* The class of a free block: that of its whole units, so that a short last one is not counted. */

@@ -35,12 +35,13 @@
  *    links to it are marked. A block that is DESC_FREED is in the quick list of its units, or in
  *    `arriving`; its last unit is not short.
  * 3. `some` has a bit for each list of a class that is not empty, `blocks` counts the blocks of all
- *    of them, `waiting` those that are DESC_FREED.
+ *    of them, `unlisted` all others: those that are allocated and those that are DESC_FREED.
  * 4. In an empty heap at most one block waits.
  * 5. A quick list has at most `most` blocks, and `most` is at most quick_most() of the descriptors
  *    that the pool has made, which never become fewer.
- * 6. If no block waits there are at most as many free blocks as segments and allocated blocks, so
- *    that the pool has descriptors for as many blocks as may be allocated.
+ * 6. `unlisted` is at most `most` of the heap, so that a block that waits may always be allocated.
+ *    There are at most as many blocks in lists as segments and other blocks, so that the pool has
+ *    descriptors for as many blocks as may be allocated.
  */
 #include "alloc/segregated_fit.h"
 
@@ -99,6 +100,7 @@ static void segregated_merge(struct heap *h, struct rdesc *d)
 {
     struct rdesc *prev = linked(d->prev), *next = linked(d->next);
 
+    h->segregated->unlisted--;
     if (links_to_free(d->prev)) {
         segregated_remove(h, prev, segregated_class(h, prev));
         tree_fit_merge(h, prev, d);
@@ -122,27 +124,25 @@ static void segregated_merge_arriving(struct heap *h)
 
     for (unsigned i = 0; i < ARRIVING; i++)
         if (s->arriving[i] != NULL) {
-            s->waiting--;
             segregated_merge(h, s->arriving[i]);
             s->arriving[i] = NULL;
         }
 }
 
-/* Merges all waiting blocks. False: there were none. */
+/* Merges all waiting blocks, which are in a quick list or arriving. False: there were none. */
 static NOINLINE bool segregated_merge_waiting(struct heap *h)
 {
     struct segregated *s = h->segregated;
     struct rdesc *d, *next;
 
-    if (s->waiting == 0)
+    if (segregated_waiting(h) == 0)
         return false;
     segregated_merge_arriving(h);
-    for (unsigned i = 0; s->waiting > 0; i++) {
+    for (unsigned i = 0; segregated_waiting(h) > 0; i++) {
         for (d = s->quick[i].head; d != NULL; d = next) {
             next = d->link;
             segregated_merge(h, d);
         }
-        s->waiting -= s->quick[i].count;
         s->quick[i] = (struct quick_list){NULL, 0};
     }
     return true;
@@ -183,7 +183,7 @@ static struct rdesc *segregated_find(const struct heap *h, uint32_t units, uint6
     d = segregated_probe(h, fine_class(units), bytes);
     if (d == NULL && h->ragged) /* a block whose last unit is short */
         d = segregated_probe(h, fine_class(units - 1), bytes);
-    if (d == NULL && h->used == 0 && s->waiting == 0)
+    if (d == NULL && h->used == 0 && segregated_waiting(h) == 0)
         d = segregated_whole_segment(h, bytes);
     return d;
 }
@@ -205,7 +205,6 @@ static struct rdesc *segregated_pop(struct heap *h, uint32_t units)
         return NULL;
     quick->head = d->link;
     quick->count--;
-    s->waiting--;
     return d;
 }
 
@@ -215,6 +214,7 @@ static struct rdesc *segregated_split(struct heap *h, struct rdesc *d, uint32_t 
     const uint32_t before = segregated_class(h, d);
     struct rdesc *low;
 
+    h->segregated->unlisted++;
     if (d->units == units) {
         segregated_remove(h, d, before);
         tree_fit_mark_used(d);
@@ -223,6 +223,14 @@ static struct rdesc *segregated_split(struct heap *h, struct rdesc *d, uint32_t 
     low = tree_fit_cut(h, d, units);
     segregated_move(h, d, before);
     return low;
+}
+
+/* Whether another block can be unlisted, and has a descriptor: 0, -ENOBUFS or -ENOMEM. */
+static int segregated_more_blocks(struct heap *h)
+{
+    if (UNLIKELY(h->segregated->unlisted >= h->most))
+        return -ENOBUFS;
+    return UNLIKELY(h->pool.free == NULL) ? desc_pool_grow(&h->pool) : 0;
 }
 
 static struct rdesc *segregated_alloc(struct heap *h, size_t size)
@@ -237,16 +245,12 @@ static struct rdesc *segregated_alloc(struct heap *h, size_t size)
     units = (uint32_t)tree_fit_units(h, size);
     if (bytes > h->bytes - h->used)
         return heap_refuse(h, -EAGAIN);
-    if (h->allocs - h->frees < h->most) {
-        d = segregated_pop(h, units);
-        if (d != NULL)
-            return tree_fit_hand_out(h, d, size, block_bytes(h, d));
-    }
+    d = segregated_pop(h, units);
+    if (d != NULL)
+        return tree_fit_hand_out(h, d, size, block_bytes(h, d));
     do {
         d = segregated_find(h, units, bytes);
-        if (d != NULL && h->allocs - h->frees >= h->most)
-            return heap_refuse(h, -ENOBUFS); /* merging does not help */
-        error = d == NULL ? -EAGAIN : UNLIKELY(h->pool.free == NULL) ? desc_pool_grow(&h->pool) : 0;
+        error = d == NULL ? -EAGAIN : segregated_more_blocks(h);
     } while (UNLIKELY(error != 0) && segregated_merge_waiting(h));
     if (UNLIKELY(error != 0))
         return heap_refuse(h, error);
@@ -268,16 +272,13 @@ static bool segregated_quick_takes(struct heap *h, const struct quick_list *quic
 
 static void segregated_free(struct heap *h, struct rdesc *d)
 {
-    struct segregated *s = h->segregated;
-    struct quick_list *quick = &s->quick[(d->units - 1) % QUICK_UNITS];
+    struct quick_list *quick = &h->segregated->quick[(d->units - 1) % QUICK_UNITS];
 
-    if (desc_state(d) == DESC_FREED) { /* its quick list seemed to be full */
-        s->waiting--;
-    } else {
-        h->frees++;
+    if (desc_state(d) != DESC_FREED) { /* else its quick list seemed to be full */
         h->used -= block_bytes(h, d);
         if (h->used == 0)
             segregated_merge_waiting(h);
+        h->frees++;
     }
     if (h->used == 0 || d->units > QUICK_UNITS || block_is_short(h, d) ||
         !segregated_quick_takes(h, quick)) {
@@ -288,7 +289,6 @@ static void segregated_free(struct heap *h, struct rdesc *d)
     d->link = quick->head;
     quick->head = d;
     quick->count++;
-    s->waiting++;
 }
 
 /* A descriptor for the tail of `d`, linked behind it; NULL: there is no memory. */
@@ -355,6 +355,7 @@ static int segregated_more_classes(struct heap *h, uint32_t class)
     if (before == 0) {
         memset(s, 0, sizeof(*s));
         s->most = QUICK_FEW;
+        s->units = QUICK_UNITS;
     }
     memset(&s->list[before], 0, (classes - before) * sizeof(s->list[0]));
     s->classes = classes;
@@ -382,6 +383,8 @@ static int segregated_grow(struct heap *h, struct segment *s)
     d->prev = d->next = &s->edge;
     tree_fit_mark_free(d);
     segregated_insert(h, d, class);
+    if ((bytes & h->round_up) != 0)
+        h->segregated->units = 0; /* the heap becomes ragged */
     return 0;
 }
 

@@ -21,7 +21,7 @@ static FORCE_INLINE struct rdesc *segregated_fit_pop(struct heap *h, size_t size
     struct rdesc *d;
     uint64_t word;
 
-    if (UNLIKELY(units > QUICK_UNITS || h->allocs - h->frees >= h->most))
+    if (UNLIKELY(units > QUICK_UNITS))
         return NULL;
     quick = &h->segregated->quick[units - 1];
     d = quick->head;
@@ -32,7 +32,6 @@ static FORCE_INLINE struct rdesc *segregated_fit_pop(struct heap *h, size_t size
         return NULL;
     quick->head = d->link;
     quick->count--;
-    h->segregated->waiting--;
     d->word = word;
     d->size = size;
     h->allocs++;
@@ -70,11 +69,10 @@ static FORCE_INLINE bool segregated_fit_push(struct heap *h, struct rdesc **bloc
 
     static_assert((DESC_OWNED | DESC_FREED) == DESC_FREED && (DESC_SENT | DESC_FREED) == DESC_FREED,
                   "either becomes DESC_FREED by the same bits");
-    if (UNLIKELY(d->units > QUICK_UNITS || h->ragged || (used == 0 && s->waiting > 0)))
+    if (UNLIKELY(d->units > s->units || (used == 0 && s->unlisted > 1))) /* another one waits */
         return false;
     h->frees++;
     h->used = used;
-    s->waiting++;
     desc_store_word(d, d->word | desc_word(0, DESC_FREED));
     if (h->pool.made >= ARRIVING_FROM && used != 0) { /* the only block of a heap is popped next */
         d = segregated_fit_arrive(s, d);

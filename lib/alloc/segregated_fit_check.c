@@ -72,7 +72,7 @@ uint64_t segregated_fit_largest(const struct heap *h)
 
     if (h->used == 0)
         return h->largest;
-    if (h->segregated->waiting == 0)
+    if (segregated_waiting(h) == 0)
         return segregated_largest_listed(h);
     r = segregated_count_runs(h);
     return r.in_class <= SEGREGATED_PROBES ? r.most
@@ -83,7 +83,7 @@ void segregated_fit_stats(const struct heap *h, rvmem_stats_t *stats)
 {
     const struct segregated *s = h->segregated;
 
-    stats->blocks_free = s->waiting == 0 ? s->blocks : segregated_count_runs(h).runs;
+    stats->blocks_free = segregated_waiting(h) == 0 ? s->blocks : segregated_count_runs(h).runs;
     stats->metadata += sizeof(*s) + s->classes * sizeof(s->list[0]);
 }
 
@@ -222,16 +222,20 @@ static int segregated_check_lists(const struct heap *h, const struct totals *t, 
             return -EUCLEAN;
     if (segregated_check_arriving(h, &waiting, err) != 0)
         return -EUCLEAN;
+    if (s->unlisted > h->most)
+        return broken(err, "%u blocks are allocated or wait, of at most %u", s->unlisted, h->most);
+    if (s->units != (h->ragged ? 0 : QUICK_UNITS))
+        return broken(err, "a block of up to %u units waits at once", s->units);
     if (s->most < QUICK_FEW || s->most > quick_most(h->pool.made))
         return broken(err, "a quick list has up to %u blocks, %u in a heap of %u descriptors",
                       s->most, quick_most(h->pool.made), h->pool.made);
     if (memcmp(&some, &s->some, sizeof(some)) != 0)
         return broken(err, "the set of classes that have free blocks is wrong");
     if (blocks != t->merged || blocks != s->blocks || waiting != t->waiting ||
-        waiting != s->waiting)
+        waiting + t->handed_out != s->unlisted)
         return broken(
             err, "%u blocks are free and %u wait; %u and %u are in lists, %u and %u are counted",
-            t->merged, t->waiting, blocks, waiting, s->blocks, s->waiting);
+            t->merged, t->waiting, blocks, waiting, s->blocks, s->unlisted - t->handed_out);
     if (h->used == 0 && waiting > 1)
         return broken(err, "%u blocks of an empty heap are not merged", waiting);
     return 0;

@@ -55,14 +55,14 @@ static void a_freed_block_waits_and_is_taken_again(void **state)
         d[i] = take(h, 3);
     give(h, d[1]);
     give(h, d[2]);
-    assert_int_equal(h->segregated->waiting, 2);
+    assert_int_equal(segregated_waiting(h), 2);
     assert_int_equal(desc_state(d[1]), DESC_FREED);
     assert_int_equal(stats_of(h).blocks_free, 2); /* the two are one, and the rest */
     assert_map(h, "###......###"
                   "....................................................");
     assert_true(take(h, 3)->offset < 9 * UNIT);
     assert_true(take(h, 3)->offset < 9 * UNIT);
-    assert_int_equal(h->segregated->waiting, 0);
+    assert_int_equal(segregated_waiting(h), 0);
     heap_destroy(h);
 }
 
@@ -78,7 +78,7 @@ static void an_empty_heap_has_its_largest_block(void **state)
         assert_refused(h, 1, -EAGAIN);
         for (unsigned i = 0; i < n; i++)
             give(h, d[(i * 7) % n == 0 || n % 7 == 0 ? i : (i * 7) % n]);
-        assert_true(h->segregated->waiting <= 1);
+        assert_true(segregated_waiting(h) <= 1);
         assert_int_equal(stats_of(h).largest, n * UNIT);
         give(h, take(h, n));
         heap_destroy(h);
@@ -95,12 +95,12 @@ static void a_request_that_does_not_fit_merges_what_waits(void **state)
         d[i] = take(h, 1);
     for (unsigned i = 0; i < 63; i++)
         give(h, d[i]);
-    assert_int_equal(h->segregated->waiting, 63);
+    assert_int_equal(segregated_waiting(h), 63);
     assert_int_equal(stats_of(h).largest, 63 * UNIT);
     assert_refused(h, 64 * UNIT, -EAGAIN); /* more than is free: nothing is merged for it */
-    assert_int_equal(h->segregated->waiting, 63);
+    assert_int_equal(segregated_waiting(h), 63);
     assert_int_equal(take(h, 63)->offset, 0);
-    assert_int_equal(h->segregated->waiting, 0);
+    assert_int_equal(segregated_waiting(h), 0);
     heap_destroy(h);
 }
 
@@ -116,7 +116,7 @@ static void a_failing_request_merges_once(void **state)
         give(h, d[i]);
     assert_null(heap_alloc(h, 2 * UNIT));
     assert_int_equal(heap_alloc_error(h), -EAGAIN);
-    assert_int_equal(h->segregated->waiting, 0);
+    assert_int_equal(segregated_waiting(h), 0);
     assert_int_equal(h->segregated->blocks, 16);
     assert_refused(h, 2 * UNIT, -EAGAIN);
     heap_destroy(h);
@@ -133,7 +133,7 @@ static void a_full_quick_list_merges_what_comes(void **state)
         d[i] = take(h, 1);
     for (unsigned i = 0; i < n; i++)
         give(h, d[2 * i]);
-    assert_int_equal(h->segregated->waiting, QUICK_FEW);
+    assert_int_equal(segregated_waiting(h), QUICK_FEW);
     assert_int_equal(h->segregated->blocks, 50);
     for (unsigned i = 0; i < n; i++)
         take(h, 1);
@@ -226,20 +226,57 @@ static void descriptors_of_waiting_blocks_are_used(void **state)
     heap_destroy(h);
 }
 
-static void an_allocation_merges_what_waits_where_it_needs_a_descriptor(void **state)
+/* Blocks that wait count as allocated ones do: an allocation by which they would be too many merges them. */
+static void no_more_blocks_wait_than_may_be_allocated(void **state)
 {
-    struct heap *h = heap_of_units(100, 3); /* 7 descriptors */
+    static const unsigned waiting[] = {1, 2, 1, 2, 1, 2};
+    struct heap *h = heap_of_units(100, 3);
     struct rdesc *kept = take(h, 1);
 
     (void)state;
-    for (unsigned units = 1; units <= 5; units++)
-        give(h, take(h, units + 1));
-    assert_int_equal(h->segregated->waiting, 5);
-    assert_null(h->pool.free);
-    give(h, take(h, 10));
-    assert_int_equal(h->segregated->waiting, 1);
-    assert_sound(h);
+    for (unsigned i = 0; i < 6; i++) {
+        give(h, take(h, i + 2));
+        assert_int_equal(segregated_waiting(h), waiting[i]);
+        assert_int_equal(h->segregated->unlisted, 1 + waiting[i]);
+    }
+    DAMAGE(h->most, 2, "allocated or wait");
     give(h, kept);
+    heap_destroy(h);
+}
+
+/* A heap of one chunk of descriptors, all in blocks; the last two wait, side by side. */
+static struct heap *make_short_of_descriptors(struct rdesc **kept)
+{
+    struct heap *h = heap_of_units(1000, 0);
+    struct rdesc *d[2];
+
+    kept[0] = take(h, 10);
+    while (h->pool.made - heap_allocs(h) > 3)
+        take(h, 1);
+    for (unsigned i = 0; i < 2; i++)
+        d[i] = take(h, 2 + i);
+    for (unsigned i = 0; i < 2; i++)
+        give(h, d[i]);
+    assert_null(h->pool.free);
+    assert_int_equal(segregated_waiting(h), 2);
+    return h;
+}
+
+static void an_allocation_merges_what_waits_where_it_needs_a_descriptor(void **state)
+{
+    struct rdesc *kept;
+    struct heap *h;
+
+    (void)state;
+    skip_unless_memory_can_be_cut_off();
+    h = make_short_of_descriptors(&kept);
+    denied_after = granted;
+    for (unsigned i = 0; i < 2; i++) { /* two blocks have become part of a third */
+        take(h, 10);
+        assert_int_equal(segregated_waiting(h), 0);
+    }
+    assert_refused(h, 10 * UNIT, -ENOMEM);
+    denied_after = UINT32_MAX;
     heap_destroy(h);
 }
 
@@ -278,23 +315,18 @@ static void the_smallest_class_that_suffices_is_taken(void **state)
 
 static void shrinking_merges_what_waits_where_it_needs_a_descriptor(void **state)
 {
-    struct heap *h = heap_of_units(100, 3); /* 7 descriptors: 3 blocks, 3 free ones, a segment */
-    struct rdesc *kept = take(h, 10), *d[2];
+    struct rdesc *kept;
+    struct heap *h;
 
     (void)state;
-    for (unsigned i = 0; i < 3; i++) {
-        d[0] = take(h, 1 + 2 * i);
-        d[1] = i < 2 ? take(h, 2 + 2 * i) : NULL;
-        for (unsigned k = 0; k < 2 && d[k] != NULL; k++)
-            give(h, d[k]);
-    }
-    assert_int_equal(h->segregated->waiting, 5);
-    assert_null(h->pool.free);
+    skip_unless_memory_can_be_cut_off();
+    h = make_short_of_descriptors(&kept);
+    denied_after = granted;
     heap_shrink(h, kept, 4 * UNIT);
+    denied_after = UINT32_MAX;
     assert_sound(h);
     assert_int_equal(kept->units, 4);
-    assert_int_equal(h->segregated->waiting, 0);
-    assert_int_equal(stats_of(h).largest, 96 * UNIT);
+    assert_int_equal(segregated_waiting(h), 0);
     heap_destroy(h);
 }
 
@@ -320,12 +352,12 @@ static void in_a_large_heap_blocks_arrive_in_their_order(void **state)
     (void)state;
     for (unsigned i = 0; i < ARRIVING + 2; i++)
         give(h, d[2 * i]);
-    assert_int_equal(h->segregated->waiting, ARRIVING + 2);
+    assert_int_equal(segregated_waiting(h), ARRIVING + 2);
     assert_ptr_equal(take(h, 1), d[2]);
     assert_ptr_equal(take(h, 1), d[0]);
-    assert_int_equal(h->segregated->waiting, ARRIVING);
+    assert_int_equal(segregated_waiting(h), ARRIVING);
     take(h, 1); /* none has arrived: all are merged */
-    assert_int_equal(h->segregated->waiting, 0);
+    assert_int_equal(segregated_waiting(h), 0);
     assert_int_equal(h->segregated->blocks, ARRIVING - 1);
     heap_destroy(h);
 }
@@ -339,7 +371,7 @@ static void in_a_large_heap_a_full_quick_list_merges_what_arrives(void **state)
     for (unsigned i = 0; i < QUICK_FEW + ARRIVING + 5; i++)
         give(h, d[2 * i]);
     assert_int_equal(h->segregated->quick[0].count, QUICK_FEW);
-    assert_int_equal(h->segregated->waiting, QUICK_FEW + ARRIVING);
+    assert_int_equal(segregated_waiting(h), QUICK_FEW + ARRIVING);
     assert_int_equal(h->segregated->blocks, 5);
     assert_int_equal(desc_state(d[2 * (QUICK_FEW + 4)]), DESC_FREE);
     assert_int_equal(desc_state(d[2 * (QUICK_FEW + 5)]), DESC_FREED);
@@ -377,20 +409,20 @@ static void in_a_larger_heap_more_blocks_wait(void **state)
     assert_true(most > 2 * QUICK_FEW && most < QUICK_MOST);
     for (unsigned i = 0; i < BLOCKS / 2; i++) {
         heap_free(h, d[i]);
-        assert_true(h->segregated->waiting <= most + ARRIVING);
+        assert_true(segregated_waiting(h) <= most + ARRIVING);
     }
     assert_sound(h);
     assert_int_equal(h->segregated->quick[0].count, most);
-    assert_int_equal(h->segregated->waiting, most + ARRIVING);
+    assert_int_equal(segregated_waiting(h), most + ARRIVING);
     DAMAGE(h->segregated->most, most + 1, "a quick list has up to");
     DAMAGE(h->segregated->most, most - 1, "is torn");
     for (unsigned i = 0; i < most; i++)
         d[i] = heap_alloc(h, UNIT);
-    assert_int_equal(h->segregated->waiting, ARRIVING);
+    assert_int_equal(segregated_waiting(h), ARRIVING);
     for (unsigned i = 0; i < most; i++)
         heap_free(h, d[i]);
     assert_int_equal(take(h, BLOCKS / 2)->offset, 0);
-    assert_int_equal(h->segregated->waiting, 0);
+    assert_int_equal(segregated_waiting(h), 0);
     assert_refused(h, UNIT, -EAGAIN);
     heap_destroy(h);
 }
@@ -404,11 +436,11 @@ static void a_large_heap_is_one_block_when_it_is_empty(void **state)
     for (unsigned i = 0; i < ARRIVING_FROM; i++)
         heap_free(h, d[(i * 7) % ARRIVING_FROM]);
     assert_sound(h);
-    assert_int_equal(h->segregated->waiting, 0);
+    assert_int_equal(segregated_waiting(h), 0);
     for (unsigned i = 0; i < 3; i++) { /* a plain pair uses one descriptor */
         d[i] = take(h, 5);
         give(h, d[i]);
-        assert_int_equal(h->segregated->waiting, 1);
+        assert_int_equal(segregated_waiting(h), 1);
         assert_ptr_equal(d[i], d[0]);
     }
     give(h, take(h, ARRIVING_FROM));
@@ -425,9 +457,9 @@ static void a_short_last_unit_does_not_wait(void **state)
     for (unsigned i = 0; i < 5; i++)
         d[i] = take_bytes(h, i < 4 ? 2 * UNIT : UNIT + 10);
     give(h, d[4]);
-    assert_int_equal(h->segregated->waiting, 0);
+    assert_int_equal(segregated_waiting(h), 0);
     give(h, d[1]);
-    assert_int_equal(h->segregated->waiting, 1);
+    assert_int_equal(segregated_waiting(h), 1);
     assert_ptr_equal(take_bytes(h, 2 * UNIT), d[1]);
     take_bytes(h, UNIT + 10);
     heap_destroy(h);
@@ -488,7 +520,8 @@ static void the_check_sees_damage(void **state)
     waits = s->quick[1].head;
     assert_non_null(waits);
     DAMAGE(h->used, h->used + 1, "handed out");
-    DAMAGE(s->waiting, s->waiting + 1, "are counted");
+    DAMAGE(s->unlisted, s->unlisted + 1, "are counted");
+    DAMAGE(s->units, 0, "waits");
     DAMAGE(s->blocks, s->blocks + 1, "are counted");
     DAMAGE(s->quick[1].count, s->quick[1].count + 1, "are counted");
     DAMAGE(s->quick[1].head, merged[0], "is torn");
@@ -518,6 +551,7 @@ int main(void)
         cmocka_unit_test(segments_of_an_empty_heap_are_all_compared),
         cmocka_unit_test(a_last_unit_that_is_short_is_used),
         cmocka_unit_test(descriptors_of_waiting_blocks_are_used),
+        cmocka_unit_test(no_more_blocks_wait_than_may_be_allocated),
         cmocka_unit_test(an_allocation_merges_what_waits_where_it_needs_a_descriptor),
         cmocka_unit_test(the_smallest_class_that_suffices_is_taken),
         cmocka_unit_test(shrinking_merges_what_waits_where_it_needs_a_descriptor),
