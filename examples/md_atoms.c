@@ -355,6 +355,15 @@ static int md_side_of(const struct md_part *p, const struct md_atom *atom, int d
     return cell == (p->begin[d] + p->cells - 1) % p->cells ? 2 * d : -1;
 }
 
+size_t md_leave_bytes(const struct md_part *p, int side)
+{
+    size_t count = 0, most = md_leave_most(p, side);
+
+    for (uint32_t i = 0; i < p->leaving_count; i++)
+        count += md_side_of(p, &p->leaving[i], side / 2) == side;
+    return count * sizeof(struct md_atom) < most ? count * sizeof(struct md_atom) : most;
+}
+
 size_t md_leave(struct md_part *p, int side, void *mem)
 {
     struct md_atom *out = mem;

@@ -103,8 +103,9 @@ void md_start(const struct md_options *o, struct md_atom *all);
 int md_advance(
     struct md_part *p); /* half a step of the velocities, and a step of the places. 0 or -ENOMEM */
 
-/* Atoms that leave over this side are written to mem, which has md_leave_most; returns bytes. */
+/* Atoms that leave over this side are written to mem, which has md_leave_bytes; returns bytes. */
 size_t md_leave(struct md_part *p, int side, void *mem);
+size_t md_leave_bytes(const struct md_part *p, int side); /* nearly always 0 */
 size_t md_leave_most(const struct md_part *p, int side);
 /* 0, -ENOMEM, or -EPROTO: no whole number of atoms. */
 int md_arrive(struct md_part *p, const void *mem, size_t bytes);
