@@ -81,13 +81,23 @@ void engine_start(struct rteam *t, struct rplan *plan)
 
 /* ---- one part ---- */
 
-static bool engine_allocate(struct rteam *t, struct operation *o, uint64_t number, size_t bytes)
+static void engine_free_blocks(struct rteam *t)
 {
-    if (ring_alloc(&t->ring, number, bytes, &o->heap_at))
-        return true;
     team_refresh_floor(t);
     ring_release(&t->ring, t->nmates > 0 ? t->floor : t->done);
-    return ring_alloc(&t->ring, number, bytes, &o->heap_at);
+}
+
+static bool engine_allocate(struct rteam *t, struct rplan *plan, size_t bytes)
+{
+    bool near = plan->parts.near;
+    size_t *at = &plan->op.heap_at;
+
+    if (near && ring_is_far(&t->ring, bytes))
+        engine_free_blocks(t);
+    if (ring_alloc(&t->ring, plan->number, bytes, near, at))
+        return true;
+    engine_free_blocks(t);
+    return ring_alloc(&t->ring, plan->number, bytes, near, at);
 }
 
 /*
@@ -149,7 +159,7 @@ static int engine_activate(struct rteam *t, struct rplan *plan)
         return team_fail(t, -EMSGSIZE, t->me,
                          "%zu bytes of messages of one operation; heap_bytes of the team is %llu",
                          heap, (unsigned long long)t->heap_bytes);
-    if (heap > 0 && !engine_allocate(t, o, plan->number, heap))
+    if (heap > 0 && !engine_allocate(t, plan, heap))
         return STEP_WAITS;
     if (UNLIKELY(heap > 0 && o->heap_at + heap > t->heap_ready)) {
         int rc = engine_extend_heap(t, o->heap_at + heap);

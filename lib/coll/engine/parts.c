@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PART_NEAR 262144 /* bytes of the messages of a part, with a processor for each member */
+
 /* ---- requests of parts ---- */
 
 /* A request of one part, with arrays of its own. */
@@ -149,6 +151,21 @@ static void parts_of_exchange(struct rplan *plan, const struct coll_request *r)
     parts->here = ((uint64_t)longest + parts->count - 1) / parts->count;
 }
 
+/* Whether a member reads what all others have copied into their heaps, on this host: then these are to stay in caches. */
+static bool parts_are_near(const struct rteam *t, const struct coll_request *r)
+{
+    return t->shape.hosts == 1 && (r->kind == COLL_REDUCE || r->kind == COLL_ALLREDUCE ||
+                                   r->kind == COLL_REDUCE_SCATTER || r->kind == COLL_ALLGATHER);
+}
+
+/* Bytes of a part: two of them fit into the heap, and near ones into the caches of a processor, beside what they are copied from. */
+static uint64_t parts_most(const struct rteam *t, bool near)
+{
+    uint64_t most = t->crowded ? PART_NEAR / 2 : PART_NEAR;
+
+    return !near || most > t->heap_bytes / 2 ? t->heap_bytes / 2 : most;
+}
+
 /* Divides until the messages of a part fit. */
 static int parts_divide(struct rplan *plan, const struct coll_request *r,
                         const struct coll_choice *given, struct error *err)
@@ -156,6 +173,7 @@ static int parts_divide(struct rplan *plan, const struct coll_request *r,
     const struct rteam *t = plan->team;
     struct parts *parts = &plan->parts;
     uint64_t longest = parts_longest(t, r->counts, r->count), n = 1;
+    uint64_t room = parts_most(t, parts->near);
     struct part_request part;
     int rc;
 
@@ -172,10 +190,10 @@ static int parts_divide(struct rplan *plan, const struct coll_request *r,
         part_request_free(&part);
         if (rc != 0)
             return rc;
-        if (bytes <= t->heap_bytes / 2 || parts->count <= 1 || t->size == 1 ||
+        if (bytes <= room || parts->count <= 1 || t->size == 1 ||
             (plan->params.flags & RCOLL_VIEWS) != 0)
             break;
-        more = n * ((bytes + t->heap_bytes / 2 - 1) / (t->heap_bytes / 2));
+        more = n * ((bytes + room - 1) / room);
         n = more > n ? more : n + 1;
         n = n < longest ? n : longest > 0 ? longest : 1;
     }
@@ -269,7 +287,7 @@ int parts_make(struct rplan *plan, const struct coll_choice *given, struct error
     uint64_t key[4];
     int rc;
 
-    plan->parts = (struct parts){.numbers = 1, .used = 1};
+    plan->parts = (struct parts){.numbers = 1, .used = 1, .near = parts_are_near(t, &r)};
     if (r.kind == COLL_ALLTOALL && r.counts != NULL && t->size > 1) {
         parts_of_exchange(plan, &r);
         rc = parts_choose(plan, &r, given, &plan->choice, err);

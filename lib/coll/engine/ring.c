@@ -4,7 +4,13 @@
 
 void ring_init(struct ring *r, uint64_t bytes) { *r = (struct ring){.bytes = bytes}; }
 
-bool ring_alloc(struct ring *r, uint64_t number, size_t bytes, size_t *at)
+/* Whether a block at a position would not reach what is in use. */
+static bool ring_fits(const struct ring *r, uint64_t head, size_t bytes)
+{
+    return head + bytes - r->tail <= r->bytes;
+}
+
+bool ring_alloc(struct ring *r, uint64_t number, size_t bytes, bool near, size_t *at)
 {
     uint64_t head, offset;
 
@@ -12,11 +18,12 @@ bool ring_alloc(struct ring *r, uint64_t number, size_t bytes, size_t *at)
         r->head = r->tail = 0; /* the lines that were used last */
     head = r->head;
     offset = head % r->bytes;
-    if (offset + bytes > r->bytes) {
+    if (offset + bytes > r->bytes ||
+        (near && ring_is_far(r, bytes) && ring_fits(r, head + r->bytes - offset, bytes))) {
         head += r->bytes - offset;
         offset = 0;
     }
-    if (r->count == RING_BLOCKS || head + bytes - r->tail > r->bytes)
+    if (r->count == RING_BLOCKS || !ring_fits(r, head, bytes))
         return false;
     r->head = head + bytes;
     r->block[(r->first + r->count++) % RING_BLOCKS] =

@@ -122,6 +122,7 @@ struct parts {
     uint64_t used;    /* of these; the rest is left out */
     uint64_t count;
     bool agreed;         /* the first operation finds `used` */
+    bool near;           /* small parts, in the part of the heap that was used last */
     bool remade;         /* a program for each part, and from then on for each start */
     uint64_t here, most; /* parts that this member needs, and that the members need */
 };
