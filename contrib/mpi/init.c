@@ -25,7 +25,8 @@ static _Noreturn void init_failed(const char *call)
  */
 static int init_open_links(void)
 {
-    const uint32_t space = MPI_COMM_WORLD->space + 1; /* of collective operations, none of which has begun */
+    const uint32_t space =
+        MPI_COMM_WORLD->space + 1; /* of collective operations, none of which has begun */
     rmsg_request_t r[2 * INIT_LINKS];
     int rc = 0, n = 0;
 

@@ -44,7 +44,8 @@ static inline int wait_test(MPI_Request *request, int *flag, MPI_Status *status)
 
     if (RMPI_UNLIKELY(rmpi.active != NULL || wait_is_none(r) || r->over))
         return wait_test_any_kind(request, flag, status);
-    rc = rmsg_wait(rmpi.msg, &r->msg, &s, R_NOWAIT); /* a collective operation would be in rmpi.active */
+    rc = rmsg_wait(rmpi.msg, &r->msg, &s,
+                   R_NOWAIT); /* a collective operation would be in rmpi.active */
     *flag = rc != R_PENDING;
     if (RMPI_LIKELY(rc == R_PENDING))
         return MPI_SUCCESS;

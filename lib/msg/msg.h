@@ -201,7 +201,7 @@ struct rmsg {
     struct match_posted posted;
     struct match_waiting waiting;
     struct pool requests, messages;
-    struct link busy; /* links with something to send */
+    struct link busy;           /* links with something to send */
     struct msg_link *preparing; /* (prepare.h); NULL: none */
     struct link
         sharing;      /* requests whose payload is moved by a cell, or by windows over a network */

@@ -23,8 +23,8 @@
 
 #define PROGRESS_OTHERS_EVERY 4 /* turns for one link, one for the others */
 #define PROGRESS_POLLS 64       /* turns that find nothing, before the thread waits */
-#define PROGRESS_FINDS 64   /* turns that find something, between two checks of the deadline */
-#define PROGRESS_SLICE_MS 1 /* of waiting, between two checks of what rpoll does not see */
+#define PROGRESS_FINDS 64       /* turns that find something, between two checks of the deadline */
+#define PROGRESS_SLICE_MS 1     /* of waiting, between two checks of what rpoll does not see */
 #define PROGRESS_YIELD_NS 1000000 /* of giving the processor away, before the thread sleeps, */
 #define PROGRESS_SLEEP_NS 50000   /* so long each time */
 

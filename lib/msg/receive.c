@@ -93,7 +93,9 @@ int rmsg_irecv(rmsg_t msg, int from, uint32_t space, uint32_t tag, void *buf, si
 {
     int rc = msg_enter(msg, "rmsg_irecv");
 
-    return rc != 0 ? rc : msg_leave(msg, receive_irecv(msg, from, space, tag, buf, room, request, flags));
+    return rc != 0
+               ? rc
+               : msg_leave(msg, receive_irecv(msg, from, space, tag, buf, room, request, flags));
 }
 
 /* ---- a blocking receive ---- */
@@ -208,5 +210,6 @@ int rmsg_recv(rmsg_t msg, int from, uint32_t space, uint32_t tag, void *buf, siz
 {
     int rc = msg_enter(msg, "rmsg_recv");
 
-    return rc != 0 ? rc : msg_leave(msg, receive_recv(msg, from, space, tag, buf, room, status, flags));
+    return rc != 0 ? rc
+                   : msg_leave(msg, receive_recv(msg, from, space, tag, buf, room, status, flags));
 }

@@ -129,7 +129,8 @@ int rmsg_isend(rmsg_t msg, int to, uint32_t space, uint32_t tag, const void *buf
 {
     int rc = msg_enter(msg, "rmsg_isend");
 
-    return rc != 0 ? rc : msg_leave(msg, send_isend(msg, to, space, tag, buf, bytes, request, flags));
+    return rc != 0 ? rc
+                   : msg_leave(msg, send_isend(msg, to, space, tag, buf, bytes, request, flags));
 }
 
 static int send_send(struct rmsg *msg, int to, uint32_t space, uint32_t tag, const void *buf,

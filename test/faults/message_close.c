@@ -173,8 +173,8 @@ static void play(const char *name, rank_function f, const char *backend,
     if (meanwhile != NULL)
         meanwhile(&job);
     for (int rank = 0; rank < 2; rank++)
-        EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0), "%s, %s: rank %d: status 0x%x",
-               name, backend, rank, (unsigned)job.status[rank]);
+        EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0),
+               "%s, %s: rank %d: status 0x%x", name, backend, rank, (unsigned)job.status[rank]);
     job_finish(&job);
 }
 
