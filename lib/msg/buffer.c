@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <rinfo.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,6 +92,18 @@ static bool buffer_close_kept(struct msg_direct *d)
     return rpipe_close(d->kept) != -ETIMEDOUT;
 }
 
+/* It stays until the process ends, where a search for leaks finds it. Threads close contexts of their own. */
+static void buffer_keep(struct msg_direct *d)
+{
+    static _Atomic(struct msg_direct *) all;
+
+    d->next_kept = atomic_load_explicit(&all, memory_order_relaxed);
+    /* relaxed: nothing reads the list */
+    while (!atomic_compare_exchange_weak_explicit(&all, &d->next_kept, d, memory_order_relaxed,
+                                                  memory_order_relaxed))
+        ;
+}
+
 void msg_buffer_end(struct msg_link *l)
 {
     const bool unused = l->direct == NULL || buffer_close_kept(l->direct);
@@ -99,6 +112,8 @@ void msg_buffer_end(struct msg_link *l)
         (void)buffer_release(&l->direct->buffer[i]);
     if (unused)
         free(l->direct);
+    else
+        buffer_keep(l->direct);
     l->direct = NULL;
 }
 

@@ -64,6 +64,7 @@ struct msg_direct {
     struct msg_transfer transfer[BUFFER_TRANSFERS]; /* a ring: they end in the order of posting */
     uint64_t first, end;
     rch_t kept; /* the pipe, if transfers keep it open though the link has ended; or NULL */
+    struct msg_direct *next_kept; /* one whose transfers were in flight when its link was closed */
 };
 
 /* The link is open: frees l->direct if its network cannot do this, or its peer. */
