@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Regions that are memory of a device, on pipes whose heap is of the host, of the same device, or of another one; regions of the host and of
- * the pipe on a heap of a device; and heaps of a device that grow. What the device computes in is what is checked. The tests of pipes and
+ * the pipe on a heap of a device; windows, written from such a region and fetched into it; and heaps of a device that grow. What the device computes in is what is checked. The tests of pipes and
  * regions run over such memory too (test/lib/on_device.h); here is what only this kind of memory has.
  */
 #include "device_pair.h"
@@ -212,18 +212,60 @@ static void test_calls_of_the_device_fail(void **state)
     device_pair_close(&p);
 }
 
-static void test_windows_are_refused(void **state)
+/* A window of memory of the host, by bytes of a device: within a host. */
+static void move(rremote_t remote, const uint8_t *there, const struct space *near)
+{
+    uint8_t *at = near->at;
+    int word = 4711;
+
+    for (uint64_t i = 1; i < SIZES; i++) {
+        memset(out, 0x5a, ROOM);
+        pattern_fill(out + i, sizes[i], i);
+        CHECK_OK(NULL, rwindow_write(remote, 2 * i, at + i, sizes[i], near->region, &word, 0));
+        assert_int_equal(word, 1);
+        assert_true(pattern_same(there + 2 * i, sizes[i], i));
+        memset(out, 0x5a, ROOM);
+        CHECK_OK(NULL, rwindow_fetch(remote, 2 * i, at + 3, sizes[i], near->region, &word, 0));
+        assert_true(pattern_same(out + 3, sizes[i], i) && out[3 + sizes[i]] == 0x5a);
+    }
+    word = 4711;
+    device.fail_left = EIO;
+    CHECK_RC(-EIO, NULL, rwindow_write(remote, 0, at, 100, near->region, &word, 0));
+    device.fail_copy_in = EIO;
+    CHECK_RC(-EIO, NULL, rwindow_fetch(remote, 0, at, 100, near->region, &word, 0));
+    memory.copy_out = NULL;
+    CHECK_RC(-ENOTSUP, NULL, rwindow_write(remote, 0, at, 100, near->region, &word, 0));
+    memory = fake_ops(&device);
+    assert_int_equal(word, 4711);
+}
+
+static void test_windows(void **state)
 {
     struct pair p = device_pair(RPIPE_PUT);
-    struct space s = space_open(p.w, DEVICE, out);
+    struct space near = space_open(p.w, DEVICE, out);
     rwindow_handle_t handle;
     rwindow_t window = NULL;
+    rremote_t remote;
+    rregion_t there;
+    int word = 4711;
 
     (void)state;
-    CHECK_RC(-ENOTSUP, p.w, rwindow_open(&window, p.w, s.region, RWINDOW_WRITE, &handle));
+    CHECK_RC(-ENOTSUP, p.w, rwindow_open(&window, p.w, near.region, RWINDOW_WRITE, &handle));
     assert_non_null(strstr(rerror(p.w), "memory of a device (fake)"));
     assert_null(window);
-    space_close(&s);
+    for (int own = 0; own < 2; own++) { /* mapped, and across address spaces */
+        CHECK_OK(p.r, rregion_open(&there, own ? p.r : NULL, own ? in : NULL, ROOM));
+        CHECK_OK(p.r, rwindow_open(&window, p.r, there, RWINDOW_READ | RWINDOW_WRITE, &handle));
+        CHECK_OK(p.w, rwindow_attach(&remote, p.w, &handle, 0));
+        if (is_shared())
+            move(remote, rregion_mem(there), &near);
+        else
+            CHECK_RC(-ENOTSUP, p.w, rwindow_write(remote, 0, near.at, 8, near.region, &word, 0));
+        CHECK_OK(p.w, rwindow_detach(remote));
+        CHECK_OK(NULL, rwindow_close(window));
+        CHECK_OK(NULL, rregion_close(there));
+    }
+    space_close(&near);
     device_pair_close(&p);
 }
 
@@ -316,7 +358,7 @@ static int group(void)
         PUT_AND_GET(test_growth),
         PUT_AND_GET(test_growth_is_refused),
         cmocka_unit_test(test_arguments),
-        cmocka_unit_test(test_windows_are_refused),
+        cmocka_unit_test(test_windows),
     };
 
     memory = fake_ops(&device);

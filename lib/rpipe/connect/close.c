@@ -49,6 +49,8 @@ static void close_release(struct rch *ch)
         ch->path->release(ch);
         device_release(ch, &ch->device); /* last: until here it is registered */
     }
+    free(ch->device_bounce);
+    ch->device_bounce = NULL;
     if (ch->cfg.threads)
         pthread_mutex_destroy(&ch->mutex);
     control_liveness_drop(ch->peer, ch->liveness);

@@ -14,6 +14,7 @@
 #include "rpipe/data/take.h"
 #include "rpipe/end/config.h"
 #include "rpipe/end/debug_guard.h"
+#include "rpipe/end/device.h"
 #include "rpipe/end/feature.h"
 #include "rpipe/end/state.h"
 #include "rpipe/region/registration.h"
@@ -189,23 +190,53 @@ static void mapped_hold(struct rch *ch, bool more)
     (void)more;
 }
 
-/* The copy is complete, or has failed, before the call returns. */
-static int mapped_move(struct rch *ch, const struct window_move *m)
+/* Between the window and memory of the host. */
+static int mapped_move_bytes(struct rch *ch, const struct window_move *m, char *near, uint64_t at,
+                             size_t bytes)
 {
     char *window = m->remote->base;
     struct error err = {""};
     int rc = 0;
 
     if (window == NULL)
-        rc = ch->ops->copy(ch->btl, m->remote, m->at, m->near, m->bytes, !m->fetch, &err);
+        rc = ch->ops->copy(ch->btl, m->remote, at, near, bytes, !m->fetch, &err);
     else if (m->fetch)
-        memcpy(m->near, window + m->at, m->bytes);
+        memcpy(near, window + at, bytes);
     else
-        memcpy(window + m->at, m->near, m->bytes);
+        memcpy(window + at, near, bytes);
     if (rc == -ESRCH) /* the control network reports the end of the peer soon */
         return R_PENDING;
+    return rc == 0 ? 0 : call_error(ch, rc, "%s", err.text);
+}
+
+/* Between the window and memory of a device: by a buffer of the host, one part after the other. */
+static int mapped_move_device(struct rch *ch, const struct window_move *m,
+                              const rmemory_ops_t *memory)
+{
+    char *buffer = device_bounce_buffer(ch);
+    int rc = buffer != NULL ? 0 : -ENOMEM;
+
+    for (size_t moved = 0, some; rc == 0 && moved < m->bytes; moved += some) {
+        some = m->bytes - moved < DEVICE_BOUNCE_BYTES ? m->bytes - moved : DEVICE_BOUNCE_BYTES;
+        if (!m->fetch)
+            rc = device_load(ch, memory, buffer, m->near + moved, some);
+        if (rc == 0)
+            rc = mapped_move_bytes(ch, m, buffer, m->at + moved, some);
+        if (rc == 0 && m->fetch)
+            rc = device_store(ch, memory, m->near + moved, buffer, some);
+    }
+    return rc;
+}
+
+/* The copy is complete, or has failed, before the call returns. */
+static int mapped_move(struct rch *ch, const struct window_move *m)
+{
+    const rmemory_ops_t *memory = m->region != NULL ? m->region->memory : NULL;
+    int rc = memory != NULL ? mapped_move_device(ch, m, memory)
+                            : mapped_move_bytes(ch, m, m->near, m->at, m->bytes);
+
     if (rc != 0)
-        return call_error(ch, rc, "%s", err.text);
+        return rc;
     RPIPE_FAILPOINT("window: copied");
     region_notify_done(m->done, 1);
     return 0;

@@ -191,10 +191,6 @@ void device_release(struct rch *ch, struct device_segment *s)
     s->base = s->staging = s->why = NULL;
     s->imported = false;
     atomic_store_explicit(&s->next, NULL, memory_order_relaxed);
-    if (s == &ch->device) { /* the heap ends */
-        free(ch->device_bounce);
-        ch->device_bounce = NULL;
-    }
 }
 
 /* The segment that has this address. */
@@ -270,8 +266,6 @@ int device_arrived(struct rch *ch, struct rdesc *d)
 
 /* ---- other memory ---- */
 
-#define DEVICE_BOUNCE_BYTES ((size_t)64 * 1024)
-
 struct device_place {
     const rmemory_ops_t *memory; /* NULL: of the host */
     char *at;
@@ -312,16 +306,21 @@ static int device_copy_out(struct rch *ch, void *to, struct device_place from, s
     return device_copied(ch, m, "copy_out", bytes, m->copy_out(m->argument, to, from.at, bytes));
 }
 
-/* Between two devices: by a buffer of the host, which is made once. */
-static int device_bounce(struct rch *ch, struct device_place to, struct device_place from,
-                         size_t bytes)
+char *device_bounce_buffer(struct rch *ch)
 {
-    int rc = 0;
-
     if (ch->device_bounce == NULL)
         ch->device_bounce = malloc(DEVICE_BOUNCE_BYTES);
     if (ch->device_bounce == NULL)
-        return call_error(ch, -ENOMEM, "no memory for a buffer between two memories of devices");
+        (void)call_error(ch, -ENOMEM, "no memory for a buffer of copies from or to a device");
+    return ch->device_bounce;
+}
+
+/* Between two devices: by a buffer of the host. */
+static int device_bounce(struct rch *ch, struct device_place to, struct device_place from,
+                         size_t bytes)
+{
+    int rc = device_bounce_buffer(ch) != NULL ? 0 : -ENOMEM;
+
     while (rc == 0 && bytes > 0) {
         size_t some = bytes < DEVICE_BOUNCE_BYTES ? bytes : DEVICE_BOUNCE_BYTES;
 
@@ -348,17 +347,24 @@ static int device_move(struct rch *ch, struct device_place to, struct device_pla
     return 0;
 }
 
+/* What the device has stored there is visible. */
+static int device_made_visible(struct rch *ch, const rmemory_ops_t *m, const void *at, size_t bytes)
+{
+    return m == NULL || m->left == NULL
+               ? 0
+               : device_copied(ch, m, "left", bytes,
+                               m->left(m->argument, (void *)(uintptr_t)at, bytes));
+}
+
 int device_fill(struct rch *ch, const struct rdesc *d, const rmemory_ops_t *memory,
                 const void *from, size_t bytes)
 {
     struct device_place source = {memory, (char *)(uintptr_t)from};
-    int rc = 0;
+    int rc;
 
     if (bytes == 0)
         return 0;
-    if (memory != NULL && memory->left != NULL)
-        rc = device_copied(ch, memory, "left", bytes,
-                           memory->left(memory->argument, source.at, bytes));
+    rc = device_made_visible(ch, memory, from, bytes);
     return rc == 0 ? device_move(ch, device_place_of(ch, d), source, bytes) : rc;
 }
 
@@ -369,29 +375,49 @@ int device_extract(struct rch *ch, const struct rdesc *d, const rmemory_ops_t *m
     return device_move(ch, (struct device_place){memory, to}, device_place_of(ch, d), d->size);
 }
 
+int device_load(struct rch *ch, const rmemory_ops_t *memory, void *to, const void *from,
+                size_t bytes)
+{
+    int rc = device_made_visible(ch, memory, from, bytes);
+
+    return rc == 0 ? device_copy_out(ch, to, (struct device_place){memory, (char *)(uintptr_t)from},
+                                     bytes)
+                   : rc;
+}
+
+int device_store(struct rch *ch, const rmemory_ops_t *memory, void *to, const void *from,
+                 size_t bytes)
+{
+    return device_copy_in(ch, (struct device_place){memory, to}, from, bytes);
+}
+
 static int device_check_copy(struct rch *ch, const rmemory_ops_t *m, bool has, const char *call)
 {
     return has ? 0 : call_error(ch, -ENOTSUP, "%s has no %s: use rwrite and rread", m->name, call);
 }
 
+int device_check_load(struct rch *ch, const rmemory_ops_t *memory)
+{
+    return memory == NULL ? 0 : device_check_copy(ch, memory, memory->copy_out != NULL, "copy_out");
+}
+
+int device_check_store(struct rch *ch, const rmemory_ops_t *memory)
+{
+    return memory == NULL ? 0 : device_check_copy(ch, memory, memory->copy_in != NULL, "copy_in");
+}
+
 int device_check_fill(struct rch *ch, const rmemory_ops_t *memory)
 {
-    const rmemory_ops_t *heap = ch->cfg.memory;
-    int rc =
-        memory != NULL ? device_check_copy(ch, memory, memory->copy_out != NULL, "copy_out") : 0;
+    int rc = device_check_load(ch, memory);
 
-    return rc != 0 || heap == NULL ? rc
-                                   : device_check_copy(ch, heap, heap->copy_in != NULL, "copy_in");
+    return rc == 0 ? device_check_store(ch, ch->cfg.memory) : rc;
 }
 
 int device_check_extract(struct rch *ch, const rmemory_ops_t *memory)
 {
-    const rmemory_ops_t *heap = ch->cfg.memory;
-    int rc = memory != NULL ? device_check_copy(ch, memory, memory->copy_in != NULL, "copy_in") : 0;
+    int rc = device_check_store(ch, memory);
 
-    return rc != 0 || heap == NULL
-               ? rc
-               : device_check_copy(ch, heap, heap->copy_out != NULL, "copy_out");
+    return rc == 0 ? device_check_load(ch, ch->cfg.memory) : rc;
 }
 
 /* ---- for observers ---- */

@@ -69,9 +69,20 @@ int device_arrived(struct rch *ch, struct rdesc *d);
 int device_fill(struct rch *ch, const struct rdesc *d, const rmemory_ops_t *memory,
                 const void *from, size_t bytes);
 int device_extract(struct rch *ch, const struct rdesc *d, const rmemory_ops_t *memory, void *to);
+/* The same between memory of a device and memory of the host that is in no message. */
+int device_load(struct rch *ch, const rmemory_ops_t *memory, void *to, const void *from,
+                size_t bytes);
+int device_store(struct rch *ch, const rmemory_ops_t *memory, void *to, const void *from,
+                 size_t bytes);
+/* DEVICE_BOUNCE_BYTES of the host, made once for an end. NULL, and the error of the call: there is no memory. */
+#define DEVICE_BOUNCE_BYTES ((size_t)64 * 1024)
+char *device_bounce_buffer(struct rch *ch);
 /* Before a message is allocated, or taken: -ENOTSUP: one of the tables has no such call. */
 int device_check_fill(struct rch *ch, const rmemory_ops_t *memory);
 int device_check_extract(struct rch *ch, const rmemory_ops_t *memory);
+/* The table has the call for device_load, or device_store. */
+int device_check_load(struct rch *ch, const rmemory_ops_t *memory);
+int device_check_store(struct rch *ch, const rmemory_ops_t *memory);
 
 /* How the payload of a network travels, for rinfo_describe: returns the characters written. */
 size_t device_describe(const struct rch *ch, char *text, size_t bytes);

@@ -11,6 +11,7 @@
 #include "rpipe/data/copy_small.h"
 #include "rpipe/end/call.h"
 #include "rpipe/end/connector.h"
+#include "rpipe/end/device.h"
 #include "rpipe/end/path.h"
 
 #include <errno.h>
@@ -33,8 +34,8 @@ static inline bool region_contains(const struct rregion *r, const void *near, si
            (uintptr_t)near - (uintptr_t)r->base <= r->bytes - bytes;
 }
 
-/* The near memory is in the region, if one is given. */
-static int move_check_region(struct rch *ch, const struct window_move *m)
+/* The near memory is in the region, if one is given, and the region can be used on this way. */
+static int move_check_region(struct rch *ch, const struct window_move *m, int way)
 {
     const struct rregion *r = m->region;
 
@@ -44,15 +45,15 @@ static int move_check_region(struct rch *ch, const struct window_move *m)
         return call_error(ch, -EINVAL, "the region has been closed already (rregion_close)");
     if (r->own != NULL)
         return call_error(ch, -EINVAL, "the region is memory of a pipe, and this is no message");
-    if (r->memory != NULL)
+    if (r->memory != NULL && way == RWINDOW_REMOTE)
         return call_error(ch, -ENOTSUP,
-                          "the region is memory of a device (%s), and windows are written from and "
-                          "fetched into memory of the host; use rwrite_from or rread_into",
+                          "the region is memory of a device (%s), and the window is reached by a "
+                          "network; use rwrite_from or rread_into",
                           r->memory->name);
     if (!region_contains(r, m->near, m->bytes))
         return call_error(ch, -EINVAL, "%zu bytes at %p are outside the region, %zu bytes at %p",
                           m->bytes, (void *)m->near, r->bytes, (void *)r->base);
-    return 0;
+    return m->fetch ? device_check_store(ch, r->memory) : device_check_load(ch, r->memory);
 }
 
 static int move_check(struct rch *ch, const struct rremote *r, const struct window_move *m,
@@ -75,7 +76,7 @@ static int move_check(struct rch *ch, const struct rremote *r, const struct wind
     if (m->region == NULL && r->way == RWINDOW_REMOTE && m->bytes > 0)
         return call_error(
             ch, -EINVAL, "region is NULL, and the window is reached by a network, which needs one");
-    return move_check_region(ch, m);
+    return move_check_region(ch, m, r->way);
 }
 
 static int move_attempt(struct rch *ch, void *arguments)
@@ -124,11 +125,11 @@ static int move_slow(const char *name, struct rremote *remote, struct window_mov
     return call_end(&call, rc);
 }
 
-/* What move_check_region accepts. */
+/* What move_check_region accepts, and a processor can copy. */
 static inline bool move_region_is_usable(const struct rregion *r, const void *near, size_t bytes)
 {
     return r == NULL || (atomic_load_explicit(&r->open, memory_order_relaxed) != 0 &&
-                         r->own == NULL && region_contains(r, near, bytes));
+                         r->own == NULL && r->memory == NULL && region_contains(r, near, bytes));
 }
 
 int rwindow_write(rremote_t remote, uint64_t at, const void *from, size_t bytes, rregion_t region,
