@@ -35,7 +35,7 @@ static inline bool region_contains(const struct rregion *r, const void *near, si
 }
 
 /* The near memory is in the region, if one is given, and the region can be used on this way. */
-static int move_check_region(struct rch *ch, const struct window_move *m, int way)
+static int move_check_region(struct rch *ch, const struct window_move *m, rwindow_way_t way)
 {
     const struct rregion *r = m->region;
 
