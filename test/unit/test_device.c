@@ -216,6 +216,7 @@ static void test_configurations(void **state)
 static void test_calls_of_the_device_fail(void **state)
 {
     struct pair p = device_pair(RPIPE_PUT);
+    uint64_t staged;
     raddr_t d, got;
     size_t n;
 
@@ -230,6 +231,8 @@ static void test_calls_of_the_device_fail(void **state)
         assert_non_null(strstr(rerror(p.w), "fake: copy_out of 100 bytes"));
     }
     CHECK_OK(p.w, rwrite(p.w, d));
+    CHECK_OK(p.w, rinfo_count(p.w, "staged", &staged)); /* messages, and not attempts */
+    assert_int_equal(staged, is_staged());
     CHECK_OK(p.w, rwrite(p.w, device_message(p.w, 50, 2)));
     *(is_staged() ? &device.fail_copy_in : &device.fail_arrived) = EIO;
     CHECK_RC(-EIO, p.r, rread(p.r, &got, &n));
@@ -237,6 +240,8 @@ static void test_calls_of_the_device_fail(void **state)
                                                     : "fake: arrived of 100 bytes"));
     assert_non_null(strstr(rerror(p.r), "message 1 is lost"));
     CHECK_OK(p.r, rread(p.r, &got, &n)); /* the next one */
+    CHECK_OK(p.r, rinfo_count(p.r, "staged", &staged));
+    assert_int_equal(staged, is_staged());
     assert_true(n == 50 && device_has(p.r, got, n, 2));
     CHECK_OK(p.r, rfree(p.r, got));
     device_pair_close(&p);

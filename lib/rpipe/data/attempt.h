@@ -30,6 +30,7 @@ struct write_arguments {
     size_t bytes;
     bool wait, stalled;
     bool left;        /* memory of a device: the payload is visible outside of it */
+    bool staged;      /* it was copied to memory of the host for that */
     const void *part; /* address of a part of a block, which `d` does not have; NULL: none */
     struct awaited awaited;
     const struct region_source *from; /* where the payload is; NULL: in the block of `d` */

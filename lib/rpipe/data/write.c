@@ -431,15 +431,18 @@ int write_attempt(struct rch *ch, void *arguments)
         if (ch->checked)
             debug_guard_fill(ch, a->d);
     }
-    if (device_has_heap(ch) && !a->left)
+    if (device_has_heap(ch) && !a->left) {
         rc = device_left(ch, a->d, a->part != NULL ? a->part : a->d->mem, a->written);
-    if (rc != 0)
-        return rc;
+        if (rc < 0)
+            return rc;
+        a->staged = rc > 0;
+    }
     a->left = true; /* the message stays as it is until the call returns */
     in_slot = a->d->units == 0;
     rc = ch->path->publish(ch, a, a->written, sent);
     if (rc != 0)
         return rc;
+    ch->counts.staged += a->staged;
     a->number = sent + 1;
     /* acquire: pairs with event_request */
     if ((atomic_load_explicit(&ch->state, memory_order_acquire) & STATE_EVENT) != 0)

@@ -21,7 +21,7 @@ struct counts {
     uint64_t grows, grow_refused;
     struct btl_counts remote; /* of the connection, at the last refresh */
     uint64_t credit_reads, direct;
-    uint64_t staged; /* messages that were copied between memory of a device and its shadow */
+    uint64_t staged; /* messages that were copied between memory of a device and staging memory */
 };
 
 /* Records the begin of a call on an end; see observe/record/trace.h. */

@@ -233,10 +233,9 @@ int device_left(struct rch *ch, const struct rdesc *d, const void *at, size_t by
     if (rc == 0 && staging != NULL) {
         call = "copy_out";
         rc = device_code(m->copy_out(m->argument, staging, at, bytes));
-        ch->counts.staged++;
     }
     RPIPE_FAILPOINT("device: message has left");
-    return rc == 0 ? 0
+    return rc == 0 ? staging != NULL
                    : call_error(ch, rc, "%s: %s of %zu bytes: %s; nothing was sent", m->name, call,
                                 bytes, rinfo_strerror(rc));
 }
@@ -253,7 +252,7 @@ int device_arrived(struct rch *ch, struct rdesc *d)
     if (staging != NULL) {
         call = "copy_in";
         rc = device_code(m->copy_in(m->argument, d->mem, staging, d->size));
-        ch->counts.staged++;
+        ch->counts.staged += rc == 0;
     } else if (m->arrived != NULL) {
         rc = device_code(m->arrived(m->argument, d->mem, d->size));
     }

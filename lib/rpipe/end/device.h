@@ -57,7 +57,7 @@ void device_release(struct rch *ch, struct device_segment *s);
 
 /* The message is in a segment that is staged. */
 bool device_is_staged(const struct rch *ch, const struct rdesc *d);
-/* Inside a call, with device_has_heap; `at`: its address. 0, or the error of the table's call, with its message. */
+/* Inside a call, with device_has_heap; `at`: its address. 1: it was copied to memory of the host, 0: not; or the error of the table's call, with its message. */
 int device_left(struct rch *ch, const struct rdesc *d, const void *at, size_t bytes);
 /* After a message was taken. On failure it is freed, and the message has its number. */
 int device_arrived(struct rch *ch, struct rdesc *d);
