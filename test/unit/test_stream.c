@@ -377,12 +377,40 @@ static void *calls(void *of)
     return NULL;
 }
 
+/* The same by rpoll. */
+static void *polls(void *of)
+{
+    struct pair *p = of;
+    double begun = now_ms();
+
+    while (atomic_load(&found) == 0 && now_ms() - begun < CHECK_LATE_MS) {
+        int ready, rc = rpoll(&p->r, 1, &ready, 20);
+
+        if (rc == -EBUSY && strstr(rerror(p->r), "same stream") != NULL)
+            atomic_store(&found, 1);
+        else if (rc != -ETIMEDOUT)
+            atomic_fetch_add(&check_failures, 1);
+    }
+    return NULL;
+}
+
+static void two_threads_run(struct pair *p, void *(*main_thread)(void *))
+{
+    pthread_t thread;
+
+    atomic_store(&found, 0);
+    assert_int_equal(pthread_create(&thread, NULL, calls, &p[0]), 0);
+    (void)main_thread(&p[1]);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(atomic_load(&found), 1);
+    assert_int_equal(atomic_load(&check_failures), 0);
+}
+
 static void test_two_threads(rpipe_op_t op)
 {
     const char *debug = getenv("RMALLOC_DEBUG");
     struct pair p[2];
     rstream_t stream;
-    pthread_t thread;
 
     if (debug == NULL || strcmp(debug, "1") != 0)
         return; /* not found */
@@ -391,12 +419,8 @@ static void test_two_threads(rpipe_op_t op)
         pair_open_in(&p[i], op, stream);
         CHECK_OK(p[i].r, rset_timeout(p[i].r, 20));
     }
-    atomic_store(&found, 0);
-    assert_int_equal(pthread_create(&thread, NULL, calls, &p[0]), 0);
-    (void)calls(&p[1]);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(atomic_load(&found), 1);
-    assert_int_equal(atomic_load(&check_failures), 0);
+    two_threads_run(p, calls);
+    two_threads_run(p, polls);
     for (size_t i = 0; i < 2; i++) {
         CHECK_OK(p[i].r, rset_timeout(p[i].r, (int)CHECK_LATE_MS));
     }

@@ -6,6 +6,7 @@
  * the first ones of a call wait END_HANDSHAKE_NS together.
  */
 #include "rpipe/end/call.h"
+#include "rpipe/end/debug_check.h"
 #include "rpipe/end/cork.h"
 #include "rpipe/end/job_state.h"
 #include "rpipe/end/path.h"
@@ -108,10 +109,34 @@ static int poll_wait(struct polled *p, int timeout_ms)
     return rc;
 }
 
+/* RMALLOC_DEBUG=1: this call is inside all of the ends, as a call on one of them is. Sets *entered; 0, or -EBUSY and the message. */
+static int poll_debug_enter(const rch_t *ch, int n, bool *entered)
+{
+    struct call each = {0};
+    int i, rc = 0;
+
+    for (i = 0; rc == 0 && i < n; i++)
+        if ((atomic_load_explicit(&ch[i]->state, memory_order_relaxed) & STATE_DEBUG) != 0) {
+            *entered = true;
+            rc = debug_check_enter(ch[i], &each);
+        }
+    return rc;
+}
+
+/* Without effect on an end that this thread is not inside. */
+static void poll_debug_leave(const rch_t *ch, int n)
+{
+    int i;
+
+    for (i = 0; i < n; i++)
+        debug_check_leave(ch[i]);
+}
+
 int rpipe_poll(const rch_t *ch, int n, int *ready, int timeout_ms)
 {
     struct polled polled = {ch, n, ready, 0};
     struct call call;
+    bool debug = false;
     int i, rc = 0;
 
     call_enter(&call, "rpoll");
@@ -124,6 +149,8 @@ int rpipe_poll(const rch_t *ch, int n, int *ready, int timeout_ms)
             POLL_MOST);
     for (i = 0; rc == 0 && i < n; i++)
         rc = call_check(ch[i], SIDE_READER);
+    if (rc == 0)
+        rc = poll_debug_enter(ch, n, &debug);
     if (rc == 0 && calls_ended())
         rc = job_check();
     else if (rc == 0)
@@ -132,5 +159,7 @@ int rpipe_poll(const rch_t *ch, int n, int *ready, int timeout_ms)
         cork_before_wait(); /* also of a call that is repeated without waiting */
     if (rc == R_PENDING && timeout_ms != 0)
         rc = poll_wait(&polled, timeout_ms);
+    if (debug)
+        poll_debug_leave(ch, n);
     return call_end(&call, rc);
 }
