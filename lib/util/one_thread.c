@@ -2,14 +2,30 @@
 /* one_thread.c: see one_thread.h. */
 #include "util/one_thread.h"
 
+#include <unistd.h>
+
 #include <stddef.h>
 
 static _Thread_local char one_thread_self; /* its address stands for the thread */
+
+/* In the child of a fork: no thread is inside. */
+static void one_thread_renew(struct one_thread *o)
+{
+    const int process = getpid();
+    const int before = atomic_load_explicit(&o->process, memory_order_relaxed);
+
+    if (before == process)
+        return;
+    if (before != 0)
+        atomic_store_explicit(&o->inside, NULL, memory_order_relaxed);
+    atomic_store_explicit(&o->process, process, memory_order_relaxed);
+}
 
 bool one_thread_enter(struct one_thread *o, const char *call, const char **other)
 {
     const char *inside = NULL;
 
+    one_thread_renew(o);
     /* acquire: what the thread before has done inside; pairs with one_thread_leave */
     if (atomic_compare_exchange_strong_explicit(&o->inside, &inside, &one_thread_self,
                                                 memory_order_acquire, memory_order_relaxed)) {

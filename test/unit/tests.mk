@@ -53,6 +53,7 @@ unit_tests = \
 	test/unit/test_job \
 	test/unit/test_lowest \
 	test/unit/test_lowest_deep \
+	test/unit/test_one_thread \
 	test/unit/test_overcommit \
 	test/unit/test_path_failure \
 	test/unit/test_mapping \
@@ -155,6 +156,7 @@ test_unit_test_coll_sim_SOURCES = test/unit/test_coll_sim.c test/unit/coll_case.
 test_unit_test_coll_sim_LDADD = tools/libsim.la lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_coll_graph_LDADD = lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_coll_plans_LDADD = lib/libcoll.la lib/libutil.la $(CMOCKA_LIBS)
+test_unit_test_one_thread_LDADD = lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_biased_LDADD = lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_biased_LDFLAGS = -Wl,--wrap=pthread_mutex_lock -Wl,--wrap=pthread_mutex_unlock
 test_unit_test_mapping_LDADD = lib/libutil.la $(CMOCKA_LIBS)
