@@ -243,12 +243,15 @@ static inline void ofi_leave(struct ofi_endpoint *e, bool as_owner)
         ofi_unlock(e->btl);
 }
 
-/* For a transfer: a thread of the user may become the owner of a stream, the service thread not. */
+/*
+ * For a transfer: a thread of the user may become the owner of a stream, the service thread not. Before that one is known no thread does: it has a
+ * connection of a stream to close before it has served one.
+ */
 static inline enum biased_claim ofi_claim(const struct btl *btl)
 {
-    return atomic_load_explicit(&btl->service_thread, memory_order_relaxed) != biased_self()
-               ? BIASED_AT_ONCE
-               : BIASED_NEVER;
+    uintptr_t service = atomic_load_explicit(&btl->service_thread, memory_order_relaxed);
+
+    return service != 0 && service != biased_self() ? BIASED_AT_ONCE : BIASED_NEVER;
 }
 
 static inline int ofi_error_of(const struct btl_connection *connection)
