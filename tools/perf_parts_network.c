@@ -16,7 +16,7 @@
 
 #define NETWORK_ROWS 25
 #define NETWORK_ROW 256      /* messages of a row, */
-#define NETWORK_BYTES 65536u /* of no more than so many bytes together */
+#define NETWORK_BYTES 65536u /* of no more than so many bytes that are not read yet */
 #define NETWORK_FRAME 88u /* bytes that tcp adds to a payload: the heads and a slot (doc/tcp.md) */
 #define NETWORK_PAUSE 5000.0
 
@@ -24,6 +24,13 @@ static struct {
     struct perf_link link, report;
     double pause; /* ns in which a message is there for sure */
 } network;
+
+/* The writer of a GET sends a slot alone, and its reader fetches the payload, unless that is eager, or in the slot. */
+static bool network_is_fetched(const struct parts *p, int size)
+{
+    return p->op == RPIPE_GET && parts_size[size] > PARTS_SLOT &&
+           parts_size[size] > strtoull(perf_setting("RPIPE_EAGER"), NULL, 10);
+}
 
 /* ---- calls ---- */
 
@@ -122,17 +129,24 @@ static void network_pause(const struct parts *p)
     network.pause = NETWORK_PAUSE + 3 * trip;
 }
 
+/* Payloads that are fetched stay with the writer: half of its heap, so that fetches follow each other. */
+static int network_row_messages(const struct parts *p, int size)
+{
+    const size_t fits = network_is_fetched(p, size) ? (size_t)network.link.in_flight / 2
+                                                    : NETWORK_BYTES / parts_size[size];
+
+    return fits < NETWORK_ROW ? (int)fits : NETWORK_ROW;
+}
+
 static void network_calls(struct parts *p, int size)
 {
     static const char *const one[CALLS] = {"alloc", "publish", "take", "free"},
                              *const rows[CALLS] = {NULL, "row_publish", "row_take", NULL};
-    const size_t fits = NETWORK_BYTES / parts_size[size];
-    const int messages = fits < NETWORK_ROW ? (int)fits : NETWORK_ROW;
-
     perf_link_open(&network.link, p->o, p->rank, p->op, parts_size[size]);
     network_pause(p);
     network_rows(p, size, one, 1, 2 * p->rounds < PARTS_SAMPLES ? 2 * p->rounds : PARTS_SAMPLES);
-    network_rows(p, size, rows, messages, p->rounds < NETWORK_ROWS ? p->rounds : NETWORK_ROWS);
+    network_rows(p, size, rows, network_row_messages(p, size),
+                 p->rounds < NETWORK_ROWS ? p->rounds : NETWORK_ROWS);
     perf_link_close(&network.link);
 }
 
@@ -141,13 +155,6 @@ static void network_calls(struct parts *p, int size)
 static void network_one(const struct parts *p, const char *name, int size, double ns)
 {
     parts_report(p, name, size, &ns, 1);
-}
-
-/* The writer of a GET sends a slot alone, and its reader fetches the payload, unless that is eager, or in the slot. */
-static bool network_is_fetched(const struct parts *p, int size)
-{
-    return p->op == RPIPE_GET && parts_size[size] > PARTS_SLOT &&
-           parts_size[size] > strtoull(perf_setting("RPIPE_EAGER"), NULL, 10);
 }
 
 static void network_sockets(const struct parts *p, int fd, int size)
