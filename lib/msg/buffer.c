@@ -2,8 +2,6 @@
 /* buffer.c: see buffer.h. */
 #include "msg/buffer.h"
 
-#include "msg/request.h"
-
 #include <errno.h>
 #include <rinfo.h>
 #include <stdatomic.h>

@@ -225,6 +225,12 @@ struct rmsg {
     struct one_thread threads; /* debug */
 };
 
+/* Its call returns at a deadline, and the buffer is the program's again. */
+static inline bool msg_request_may_end(const struct rmsg *msg, const struct msg_request *r)
+{
+    return r->blocking && msg->timeout_ms >= 0;
+}
+
 static inline int64_t msg_now_ms(void)
 {
     struct timespec t;

@@ -111,12 +111,6 @@ static inline bool msg_request_done(const struct msg_request *r)
     return r->state == MSG_DONE && !r->undoing;
 }
 
-/* Its call returns at a deadline, and the buffer is the program's again. */
-static inline bool msg_request_may_end(const struct rmsg *msg, const struct msg_request *r)
-{
-    return r->blocking && msg->timeout_ms >= 0;
-}
-
 /* Both ends have copied all chunks of its payload. */
 static inline bool msg_request_is_moved(const struct msg_request *r)
 {

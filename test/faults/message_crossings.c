@@ -13,7 +13,7 @@
  *   late_receive  a blocking receive reaches its deadline while the sender writes a chunk: its buffer is not written afterwards
  *   late_send     a blocking send reaches its deadline while the receiver fetches a chunk: the receive is -ECANCELED
  *   late_fetch    over tcp: a blocking receive reaches its deadline while it fetches: its buffer is not written afterwards, its sender is done
- *   late_window   over tcp: a blocking receive, whose window the sender knows, reaches its deadline: what is written then is lost
+ *   late_window   over tcp: a blocking receive, whose window has been announced, reaches its deadline: what is written then is lost
  *   late_write    over tcp: a blocking send reaches its deadline while it writes: the receive is -ECANCELED
  */
 #define RPIPE_FAILPOINTS /* for struct failpoint */

@@ -30,7 +30,7 @@ struct window_transfer {
     bool fetch;
     uint64_t message;           /* a write: the first message behind it, */
     uint64_t flush;             /* and the first flush behind it; */
-    uint64_t position;          /* or what the backend has accepted with it; 0: it does not tell */
+    uint64_t position;          /* or what the backend has accepted with it; 0: unknown */
     struct btl_done completion; /* a fetch */
 };
 
