@@ -311,16 +311,24 @@ static int call_try(struct rch *ch, attempt try, void *arguments)
     return rc;
 }
 
+/* This thread is counted. */
+static int call_once_counted(struct rch *ch, attempt try, void *arguments)
+{
+    int rc = calls_ended() ? job_check() : call_try(ch, try, arguments);
+
+    if (rc == R_PENDING)
+        cork_before_wait(); /* a caller that repeats the call waits */
+    return rc;
+}
+
 int call_once(struct rch *ch, attempt try, void *arguments)
 {
     struct call call;
-    int rc;
 
+    if (LIKELY(call_is_counted()))
+        return call_once_counted(ch, try, arguments);
     call_enter(&call, call_name() != NULL ? call_name() : "this call");
-    rc = calls_ended() ? job_check() : call_try(ch, try, arguments);
-    if (rc == R_PENDING)
-        cork_before_wait(); /* a caller that repeats the call waits */
-    return call_end(&call, rc);
+    return call_end(&call, call_once_counted(ch, try, arguments));
 }
 
 /* ---- waiting ---- */
@@ -394,18 +402,25 @@ static int call_await_locked(struct rch *ch, const struct awaited *awaited, atte
     return rc;
 }
 
+static int call_await_counted(struct rch *ch, const struct awaited *awaited, attempt try,
+                              void *arguments)
+{
+    int rc;
+
+    if (!call_is_locked(ch))
+        return call_await_locked(ch, awaited, try, arguments, false);
+    rc = call_use(ch) ? call_await_locked(ch, awaited, try, arguments, true)
+                      : call_closed_meanwhile(ch);
+    call_unuse(ch);
+    return rc;
+}
+
 int call_await(struct rch *ch, const struct awaited *awaited, attempt try, void *arguments)
 {
     struct call call;
-    int rc;
 
+    if (LIKELY(call_is_counted()))
+        return call_await_counted(ch, awaited, try, arguments);
     call_enter(&call, call_name());
-    if (!call_is_locked(ch)) {
-        rc = call_await_locked(ch, awaited, try, arguments, false);
-    } else {
-        rc = call_use(ch) ? call_await_locked(ch, awaited, try, arguments, true)
-                          : call_closed_meanwhile(ch);
-        call_unuse(ch);
-    }
-    return call_end(&call, rc);
+    return call_end(&call, call_await_counted(ch, awaited, try, arguments));
 }

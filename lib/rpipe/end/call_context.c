@@ -16,10 +16,13 @@ static struct {
 } __attribute__((aligned(CACHE_LINE))) call_context_shards[SHARDS];
 
 _Atomic bool calls_ending;
-static _Thread_local bool call_context_leader; /* this thread is in rexit */
+static _Thread_local bool call_context_leader;    /* this thread is in rexit */
+static _Thread_local uint32_t call_context_depth; /* calls that it is counted for */
 static _Thread_local const char *call_context_name;
 
 const char *call_name(void) { return call_context_name; }
+
+bool call_is_counted(void) { return call_context_depth > 0; }
 
 const char *call_rename(const char *name)
 {
@@ -33,6 +36,7 @@ void call_enter(struct call *call, const char *name)
 {
     call->outer = call_rename(name);
     call->inside = NULL;
+    call_context_depth++;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &call->cancel);
     call->shard = (uint32_t)((uintptr_t)pthread_self() >> 12) % SHARDS;
     /* seq_cst: before the load in calls_ended; rexit uses the opposite order */
@@ -45,6 +49,7 @@ void call_leave(const struct call *call)
     atomic_fetch_sub_explicit(&call_context_shards[call->shard].threads, 1, memory_order_release);
     (void)pthread_setcancelstate(call->cancel, NULL);
     call_context_name = call->outer;
+    call_context_depth--;
 }
 
 bool calls_end_here(void) { return call_context_leader; }

@@ -38,6 +38,8 @@ struct call {
 
 void call_enter(struct call *call, const char *name);
 void call_leave(const struct call *call);
+/* This thread is counted: it is between call_enter and call_leave. */
+bool call_is_counted(void);
 /* The innermost call of this thread; NULL: none (the service thread). */
 const char *call_name(void);
 /* Only the name, without the count: returns the name to restore. */
