@@ -2,8 +2,8 @@
 /*
  * read.c: the reader: messages, and giving them back.
  *
- * The fast paths require an end whose state is exactly READER_READY, which is on the mapped path. All other calls make an attempt
- * by call_once or call_await.
+ * The fast paths require an end whose state is exactly READER_READY, which is on the mapped path; rfree has a short one for the
+ * remote path, too. All other calls make an attempt by call_once or call_await.
  */
 #include "rpipe/data/attempt.h"
 #include "rpipe/data/handle.h"
@@ -422,6 +422,19 @@ static NOINLINE int read_free_slow(struct rch *ch, raddr_t handle)
     return call_end(&call, rc);
 }
 
+/* The end is not on the mapped path, or not ready. On the remote path a message is freed in memory of this end, too. */
+static NOINLINE int read_free_elsewhere(struct rch *ch, raddr_t handle)
+{
+    struct rdesc *d = desc_of(handle);
+
+    if (ch == NULL ||
+        atomic_load_explicit(&ch->state, memory_order_acquire) != READER_READY_REMOTE ||
+        !handle_is_users(ch, d, handle))
+        return read_free_slow(ch, handle);
+    read_free(ch, d, false);
+    return 0;
+}
+
 /* It computes the handle again, which the fast path need not keep for this. */
 static NOINLINE int read_free_refused(struct rch *ch, const struct rdesc *d, uint64_t word)
 {
@@ -435,7 +448,7 @@ int rmalloc_free(rch_t ch, raddr_t handle)
 
     if (UNLIKELY(ch == NULL ||
                  atomic_load_explicit(&ch->state, memory_order_acquire) != READER_READY))
-        return read_free_slow(ch, handle);
+        return read_free_elsewhere(ch, handle);
     d = desc_of(handle);
     word = desc_users_word(d, handle, ch->pool.key);
     if (UNLIKELY(d == NULL || d->word != word))

@@ -2,8 +2,8 @@
 /*
  * write.c: the writer: memory, messages, flush.
  *
- * The fast paths require an end whose state is exactly WRITER_READY, which is on the mapped path. All other calls make an attempt
- * by call_once or call_await. A descriptor belongs to the user (DESC_OWNED, owner == the end) until its slot is published.
+ * The fast paths require an end whose state is exactly WRITER_READY, which is on the mapped path; rmalloc has a short one for the
+ * remote path, too. All other calls make an attempt by call_once or call_await. A descriptor belongs to the user (DESC_OWNED, owner == the end) until its slot is published.
  */
 #include "rpipe/data/attempt.h"
 #include "rpipe/data/handle.h"
@@ -286,12 +286,26 @@ static FORCE_INLINE struct rdesc *write_alloc_block(struct rch *ch, size_t size)
     return LIKELY(d != NULL) ? d : write_fetch_block(ch, size);
 }
 
+/* On the remote path: of the shadow alone, which write refreshes ahead. NULL: not so, or not at once, as write_alloc_attempt finds. */
+static struct rdesc *write_alloc_remote(struct rch *ch, size_t size)
+{
+    if (ch == NULL || atomic_load_explicit(&ch->state, memory_order_acquire) != WRITER_READY_REMOTE)
+        return NULL;
+    if (size <= ch->inline_max)
+        return write_give_inline(ch, desc_take_fast(&ch->pool), size);
+    return ch->growth == NULL && ch->w.blocks.reverse == NULL ? write_give_block(ch, size) : NULL;
+}
+
 /* Everything that is not done at once. */
 static NOINLINE raddr_t write_alloc_wait(rch_t ch, size_t size)
 {
+    struct rdesc *d = write_alloc_remote(ch, size);
     raddr_t handle;
-    int rc = write_alloc_slow(ch, "rmalloc", size, &handle, true);
+    int rc;
 
+    if (LIKELY(d != NULL))
+        return desc_users_handle(d, ch->pool.key);
+    rc = write_alloc_slow(ch, "rmalloc", size, &handle, true);
     if (LIKELY(rc == 0))
         return handle;
     errno = -rc;
@@ -333,9 +347,11 @@ int rmalloc_nb(rch_t ch, size_t size, raddr_t *d)
         return -EINVAL;
     }
     if (UNLIKELY(!write_alloc_ready(ch)))
-        return write_alloc_slow(ch, "rmalloc_nb", size, d, false);
-    fast = size <= ch->inline_max ? write_give_inline(ch, desc_take_fast(&ch->pool), size)
-                                  : write_alloc_block(ch, size);
+        fast = write_alloc_remote(ch, size);
+    else if (size <= ch->inline_max)
+        fast = write_give_inline(ch, desc_take_fast(&ch->pool), size);
+    else
+        fast = write_alloc_block(ch, size);
     if (UNLIKELY(fast == NULL))
         return write_alloc_slow(ch, "rmalloc_nb", size, d, false);
     *d = desc_users_handle(fast, ch->pool.key);

@@ -4,8 +4,9 @@
  *
  * An end has one path from opening to release (path_open). On the mapped path the backend maps the other end's memory into this
  * process; the fast paths of rmalloc, rwrite, rread and rfree store and load it directly and do not come here. On the remote path a
- * connection carries the same words between mirrors (doc/protocol.md); such an end has STATE_REMOTE, so that each of its calls takes
- * the slow path. The slow paths call these functions and do not distinguish the paths.
+ * connection carries the same words between mirrors (doc/protocol.md); such an end has STATE_REMOTE, so that its calls take the slow
+ * path, but for a rmalloc that finds memory at once, and for rfree. The slow paths call these functions and do not distinguish the
+ * paths.
  *
  * Functions that return int return 0, R_PENDING (try again later) or an error whose message is set (call_error).
  */

@@ -57,7 +57,7 @@ enum state {
      */
     STATE_ATTACHED = 0x1000,
     STATE_GROW_REPLY = 0x2000, /* writer: a reply about growth has arrived; the writer clears it */
-    STATE_REMOTE = 0x4000,     /* the peer's memory is not mapped: every call takes the slow path */
+    STATE_REMOTE = 0x4000,     /* the peer's memory is not mapped (path.h) */
     STATE_CELLS = 0x8000,      /* a pipe of cells, without messages (cells.h) */
     STATE_EXITING = 0x10000,   /* a thread of this process is in rexit: all other calls end */
     STATE_TRACED = 0x20000,    /* RPIPE_TRACE */
@@ -68,6 +68,9 @@ enum state {
 };
 #define WRITER_READY (STATE_WRITER | STATE_JOINED)
 #define READER_READY (STATE_READER | STATE_JOINED)
+/* The same on the remote path: rmalloc and rfree, which use memory of this end alone, are short then, too. */
+#define WRITER_READY_REMOTE (WRITER_READY | STATE_REMOTE)
+#define READER_READY_REMOTE (READER_READY | STATE_REMOTE)
 
 /* Besides the load of the wake word of the reader. Set by the service thread, before the state bit. */
 enum after_slot { AFTER_FENCE = 1, AFTER_SIGNAL = 2 };
