@@ -759,6 +759,20 @@ static void test_idle_connections_are_probed(void **state)
     close(listener);
 }
 
+/* Both ends have one address. Can only fail where the congestion control of the system is another one. */
+static void test_within_a_host_nothing_is_paced(void **state)
+{
+    char name[16] = "";
+    socklen_t bytes = sizeof(name);
+    struct peer p;
+
+    (void)state;
+    peer_up(&p);
+    assert_int_equal(getsockopt(p.connection->fd, IPPROTO_TCP, TCP_CONGESTION, name, &bytes), 0);
+    assert_string_equal(name, "reno");
+    peer_down(&p);
+}
+
 /* An end that waits to dial again, and whose rank ends meanwhile, does not dial. */
 static void test_a_failed_end_does_not_dial_again(void **state)
 {
@@ -1168,6 +1182,7 @@ int main(void)
         TEST(test_an_end_that_was_shown_out_dials_again),
         TEST(test_the_deadline_of_coming_up),
         TEST(test_idle_connections_are_probed),
+        TEST(test_within_a_host_nothing_is_paced),
         TEST(test_a_failed_end_does_not_dial_again),
         TEST(test_short_messages_are_acknowledged_later),
         TEST(test_a_message_with_payload_is_acknowledged_later),

@@ -77,6 +77,33 @@ void greeting_configure(const struct btl *btl, int fd)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
 }
 
+/* Both ends have the same address: they are on this host, and nothing is between them. */
+static bool greeting_is_within_host(int fd)
+{
+    union tcp_address here = {0}, there = {0};
+    socklen_t here_bytes = sizeof(here), there_bytes = sizeof(there);
+
+    if (getsockname(fd, &here.any, &here_bytes) != 0 ||
+        getpeername(fd, &there.any, &there_bytes) != 0 || here.any.sa_family != there.any.sa_family)
+        return false;
+    if (here.any.sa_family == AF_INET)
+        return here.four.sin_addr.s_addr == there.four.sin_addr.s_addr;
+    return here.any.sa_family == AF_INET6 &&
+           memcmp(&here.six.sin6_addr, &there.six.sin6_addr, sizeof(here.six.sin6_addr)) == 0;
+}
+
+/*
+ * Within a host a congestion control that paces what it sends (BBR) waits for timers, to spare a link that is not there. Reno, which
+ * every kernel has and every process may choose, sends at once. Between hosts it is the one of the system.
+ */
+static void greeting_unpace(int fd)
+{
+    static const char reno[] = "reno";
+
+    if (greeting_is_within_host(fd))
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, reno, sizeof(reno) - 1);
+}
+
 /* The other end's cookie, as the first thing in the queue. */
 static void greeting_queue(struct btl_connection *c)
 {
@@ -96,6 +123,7 @@ void greeting_refuse(int fd)
 static void greeting_up(struct btl_connection *c)
 {
     held_begin(c);
+    greeting_unpace(c->fd);
     c->stage = TCP_UP;
     /* relaxed: a thread that transfers is inside the connection */
     atomic_store_explicit(&c->up, true, memory_order_relaxed);

@@ -52,8 +52,8 @@ enum { KEY_REGION, KEY_OFFSET, KEY_BYTES, KEY_ACCESS };
 #define TCP_COPIED_MOST 512u    /* longer payloads are sent from where they are */
 #define TCP_LARGEST_PART 88u    /* of a frame that is only read as a whole */
 #define TCP_ALARM_ID UINT64_MAX /* btl.alarm, as epoll reports it */
-/* Sent or read in one call, before other threads get the lock. */
-#define TCP_TURN_BYTES ((uint64_t)1 << 20)
+/* Sent or read in one call, before other threads get the lock: 1 MiB, with its heads and the slot behind it. */
+#define TCP_TURN_BYTES (((uint64_t)1 << 20) + 4096)
 
 union tcp_address {
     struct sockaddr any;
