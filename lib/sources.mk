@@ -275,6 +275,7 @@ rpipe_sources = \
 	lib/rpipe/data/credit.c \
 	lib/rpipe/data/credit.h \
 	lib/rpipe/data/examine.c \
+	lib/rpipe/data/give.h \
 	lib/rpipe/data/handle.c \
 	lib/rpipe/data/handle.h \
 	lib/rpipe/data/holding.c \

@@ -6,6 +6,7 @@
  * remote path, too. All other calls make an attempt by call_once or call_await. A descriptor belongs to the user (DESC_OWNED, owner == the end) until its slot is published.
  */
 #include "rpipe/data/attempt.h"
+#include "rpipe/data/give.h"
 #include "rpipe/data/handle.h"
 #include "rpipe/data/holding.h"
 #include "rpipe/data/path.h"
@@ -26,32 +27,6 @@
 #include <string.h>
 
 /* ---- memory ---- */
-
-/* `d` has just been taken, or is NULL. */
-static FORCE_INLINE struct rdesc *write_give_inline(struct rch *ch, struct rdesc *d, size_t size)
-{
-    if (UNLIKELY(d == NULL))
-        return NULL;
-    d->mem = desc_payload(d);
-    d->size = size;
-    d->units = 0;
-    d->header = 0;
-    RPIPE_FAILPOINT("rmalloc: descriptor taken");
-    ch->w.allocated++;
-    return d;
-}
-
-static inline struct rdesc *write_give_block(struct rch *ch, size_t size)
-{
-    struct rdesc *d = heap_alloc(ch->w.blocks.heap, size);
-
-    if (d == NULL)
-        return NULL;
-    RPIPE_FAILPOINT("rmalloc: block taken");
-    d->header = 0;
-    ch->w.allocated++;
-    return d;
-}
 
 /* A message is in one segment. */
 static uint64_t write_largest_segment(const struct rch *ch)
@@ -284,16 +259,6 @@ static FORCE_INLINE struct rdesc *write_alloc_block(struct rch *ch, size_t size)
         return NULL;
     d = write_give_block(ch, size);
     return LIKELY(d != NULL) ? d : write_fetch_block(ch, size);
-}
-
-/* On the remote path: of the shadow alone, which write refreshes ahead. NULL: not so, or not at once, as write_alloc_attempt finds. */
-static struct rdesc *write_alloc_remote(struct rch *ch, size_t size)
-{
-    if (ch == NULL || atomic_load_explicit(&ch->state, memory_order_acquire) != WRITER_READY_REMOTE)
-        return NULL;
-    if (size <= ch->inline_max)
-        return write_give_inline(ch, desc_take_fast(&ch->pool), size);
-    return ch->growth == NULL && ch->w.blocks.reverse == NULL ? write_give_block(ch, size) : NULL;
 }
 
 /* Everything that is not done at once. */
