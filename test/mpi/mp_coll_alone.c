@@ -88,6 +88,17 @@ static void rounds(rteam_t team)
     CHECK_OK(NULL, rcoll_free(plan));
 }
 
+/* More of one root than there are cells: it needs the numbers that the others publish. */
+static void one_root(rteam_t team)
+{
+    for (uint64_t i = 0; i < 200; i++) {
+        uint64_t x = mp_rank == 0 ? i : 0;
+
+        CHECK_OK(NULL, rcoll_bcast(team, &x, sizeof(x), 0));
+        CHECK(NULL, x == i);
+    }
+}
+
 /* Rank 0 comes when the deadline of all others has passed; the operation goes on beside later ones. */
 static void late_for_a_deadline(rteam_t team, rteam_t other)
 {
@@ -114,6 +125,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < 3 && mp_ranks > 1; i++) {
         late_for_a_deadline(team, other);
         rounds(team);
+        one_root(team);
     }
     CHECK_OK(NULL, rcoll_close(other));
     CHECK_OK(NULL, rcoll_close(team));
