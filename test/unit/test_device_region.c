@@ -239,17 +239,21 @@ static void move(rremote_t remote, const uint8_t *there, const struct space *nea
     assert_int_equal(word, 4711);
 }
 
-static void test_windows(void **state)
+static void windows(const rmemory_ops_t *heap)
 {
-    struct pair p = device_pair(RPIPE_PUT);
-    struct space near = space_open(p.w, DEVICE, out);
+    rpipe_config_t cfg = device_config(RPIPE_WRITER, RPIPE_PUT);
+    struct space near;
+    struct pair p;
     rwindow_handle_t handle;
     rwindow_t window = NULL;
     rremote_t remote;
     rregion_t there;
     int word = 4711;
 
-    (void)state;
+    cfg.memory = heap;
+    p = device_open(&cfg);
+    CHECK_OK(p.w, rwait(p.w));
+    near = space_open(p.w, DEVICE, out);
     CHECK_RC(-ENOTSUP, p.w, rwindow_open(&window, p.w, near.region, RWINDOW_WRITE, &handle));
     assert_non_null(strstr(rerror(p.w), "memory of a device (fake)"));
     assert_null(window);
@@ -267,6 +271,14 @@ static void test_windows(void **state)
     }
     space_close(&near);
     device_pair_close(&p);
+}
+
+/* The pipe of the window has fast paths, or none. */
+static void test_windows(void **state)
+{
+    (void)state;
+    windows(NULL);
+    windows(&memory);
 }
 
 /* ---- growth ---- */
