@@ -474,7 +474,7 @@ struct btl_ops {
     int (*flush)(struct btl_connection *connection);
     /*
      * A number that grows with each write that is accepted, and the same number of the last write up to which the backend does not
-     * access local memory any more (rule 11). NULL: only flush shows it.
+     * access local memory any more (rule 11), because the bytes have left; 0 of a connection that has failed. NULL: only flush shows it.
      */
     void (*position)(struct btl_connection *connection, uint64_t *accepted, uint64_t *released);
     /* Handles completions and drives what has to be driven; 0 or the error of the connection. */

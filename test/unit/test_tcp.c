@@ -421,6 +421,31 @@ static void test_no_more_requests_than_announced(void **state)
     OPS->free(btl, &source);
 }
 
+/* What has been accepted and has not left is lost with its connection: its memory is free, but it does not count as sent. */
+static void test_what_a_failure_drops_was_not_sent(void **state)
+{
+    enum { LARGE = 32 << 20 };
+    struct btl_remote remote = {.bytes = LARGE, .mapping = btl};
+    uint64_t accepted = 0, released = 0;
+    struct btl_memory near = {0};
+    struct btl_transfer t = {&remote, 0, &near, 0, LARGE};
+    struct error err = {""};
+    struct peer p;
+
+    (void)state;
+    assert_int_equal(OPS->alloc(btl, PEER, LARGE, BTL_LOCAL, false, &near, &err), 0);
+    peer_up(&p);
+    assert_int_equal(OPS->write(p.connection, &t, NULL), 0);
+    OPS->position(p.connection, &accepted, &released);
+    assert_true(accepted > LARGE && released < accepted);
+    say(p.fd, &(struct tcp_head){0}, sizeof(struct tcp_head));
+    must_fail(&p, "no such operation");
+    OPS->position(p.connection, &accepted, &released);
+    assert_true(released < accepted);
+    peer_down(&p);
+    OPS->free(btl, &near);
+}
+
 /* Memory that is freed while the peer still reads it, or writes it: no access to what is not there. */
 static void test_memory_may_go_at_any_time(void **state)
 {
@@ -1173,6 +1198,7 @@ int main(void)
         TEST(test_answers_must_fit_their_requests),
         TEST(test_no_answer_comes_before_its_request_is_sent),
         TEST(test_no_more_requests_than_announced),
+        TEST(test_what_a_failure_drops_was_not_sent),
         TEST(test_memory_may_go_at_any_time),
         TEST(test_frames_may_come_in_any_parts),
         TEST(test_random_frames_reach_no_other_memory),
