@@ -161,7 +161,7 @@ void msg_out_name(struct msg_link *l, struct msg_request *r, size_t bytes, uint3
         }
         r->lent = b;
     }
-    if (r->lent == NULL || r->lent->access == 0)
+    if (r->lent == NULL || r->lent->access == 0 || r->abandoned) /* abandoned: it has no buffer */
         return;
     *number = msg_buffer_number(r->lent);
     *where = (uint64_t)(r->buf - r->lent->base) + 1;

@@ -14,6 +14,7 @@
  *   late_send     a blocking send reaches its deadline while the receiver fetches a chunk: the receive is -ECANCELED
  *   late_fetch    over tcp: a blocking receive reaches its deadline while it fetches: its buffer is not written afterwards, its sender is done
  *   late_window   over tcp: a blocking receive, whose window has been announced, reaches its deadline: what is written then is lost
+ *   late_refused  over tcp: the same, after the offer, and the sender refuses the RTR, for which it is too late: it sends parts, which are lost
  *   late_write    over tcp: a blocking send reaches its deadline while it writes: the receive is -ECANCELED
  */
 #define RPIPE_FAILPOINTS /* for struct failpoint */
@@ -359,6 +360,42 @@ static void late_window(struct crossing *c)
         REQUIRE(in[i] == 0x55, "byte %zu was written after the receive had returned", i);
 }
 
+static void late_refused(struct crossing *c)
+{
+    enum { MANY = 1100 }; /* more than the log of the sender has */
+    const uint64_t refused = count(c, "rtr_refused");
+    rmsg_request_t r[MANY];
+    uint64_t small = 7;
+    int rc;
+
+    if (!network)
+        return;
+    if (c->rank == 1) {
+        CHECK(NULL, rmsg_set_timeout(c->msg, SHORT_MS) == 0);
+        stand_at("rmsg receive: RTR written", 1); /* until the offer is there */
+        rc = rmsg_recv(c->msg, 0, 0, TAG, in, LARGE, NULL, 0);
+        REQUIRE(rc == -ETIMEDOUT, "%d: %s", rc, rerror(NULL));
+        CHECK(NULL, stand.passed);
+        memset(in, 0x55, LARGE);
+        CHECK(NULL, rmsg_set_timeout(c->msg, LONG_MS) == 0);
+        take_step();
+        for (int i = 0; i < MANY; i++)
+            CHECK(NULL, rmsg_recv(c->msg, 0, 0, TAG + 1, &small, sizeof(small), NULL, 0) == 0);
+    } else {
+        wait_for_step(1); /* the RTR is in the ring, and not read */
+        for (int i = 0; i < MANY; i++)
+            CHECK(NULL, rmsg_isend(c->msg, 1, 0, TAG + 1, &small, sizeof(small), &r[i], 0) == 0);
+        stand_at("rmsg send: RTS written", 2); /* until the receive has ended */
+        rc = rmsg_send(c->msg, 1, 0, TAG, out, LARGE, 0);
+        REQUIRE(rc == 0, "%d: %s", rc, rerror(NULL));
+        CHECK(NULL, stand.passed && count(c, "rtr_refused") == refused + 1);
+        CHECK(NULL, rmsg_wait_all(c->msg, r, MANY, NULL, 0) == 0);
+    }
+    goes_on(c);
+    for (size_t i = 0; c->rank == 1 && i < LARGE; i++)
+        REQUIRE(in[i] == 0x55, "byte %zu was written after the receive had returned", i);
+}
+
 static void late_write(struct crossing *c)
 {
     char *much = network ? calloc(1, LONG) : NULL;
@@ -405,11 +442,12 @@ static const struct {
              {"late_send", late_send},
              {"late_fetch", late_fetch},
              {"late_window", late_window},
+             {"late_refused", late_refused},
              {"late_write", late_write}};
 
 static int be(int rank, struct board *board, const void *arguments)
 {
-    const rmsg_config_t cfg = {.timeout_ms = LONG_MS};
+    const rmsg_config_t cfg = {.slots = 2048, .timeout_ms = LONG_MS}; /* slots: late_refused */
     const size_t which = *(const size_t *)arguments;
     struct crossing c = {.rank = rank};
 
