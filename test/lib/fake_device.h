@@ -41,6 +41,7 @@ struct fake_device {
     int used;                               /* entries that have ever been */
     _Atomic int allocations, imports;       /* that are there */
     int fail_alloc, fail_import, fail_left; /* errno of the next such call, once */
+    int allocs_before;                      /* calls of alloc that succeed before that */
     int fail_arrived, fail_copy_in, fail_copy_out, fail_dmabuf;
     enum fake_descriptor descriptor;
 };
@@ -181,8 +182,12 @@ static inline void *fake_inside(struct fake_device *dev, void *at)
 static inline int fake_alloc(void *argument, size_t bytes, void **base, int *fd)
 {
     struct fake_device *dev = argument;
-    int rc = fake_fails(&dev->fail_alloc), made;
+    int rc = 0, made;
 
+    if (dev->allocs_before > 0)
+        dev->allocs_before--;
+    else
+        rc = fake_fails(&dev->fail_alloc);
     if (rc != 0)
         return rc;
     made = memfd_create("fake device", MFD_CLOEXEC);

@@ -334,17 +334,18 @@ static void test_growth(void **state)
     device_pair_close(&p); /* all segments are given back */
 }
 
-/* The device has no memory for a segment: the heap stays as it is, and grows later. */
-static void test_growth_is_refused(void **state)
+/* The device has no memory for a segment, after `spare` that have it: the heap stays as it is, and grows later. */
+static void growth_is_refused(rpipe_op_t op, int spare)
 {
-    struct pair p = growing_pair(op_of(state));
+    struct pair p = growing_pair(op);
     double since = now_ms();
     raddr_t d, got;
     size_t n;
 
     CHECK_OK(p.w, rwrite(p.w, device_message(p.w, SMALL, 1)));
     CHECK_OK(p.r, rread(p.r, &got, &n));
-    device.fail_alloc = ENOMEM; /* of this end or the other one */
+    device.allocs_before = spare;
+    device.fail_alloc = ENOMEM;
     CHECK_OK(p.w, rset_timeout(p.w, 20));
     do
         assert_true(rmalloc(p.w, SMALL) == ADDR_NULL);
@@ -360,6 +361,17 @@ static void test_growth_is_refused(void **state)
     device_pair_close(&p);
 }
 
+/* By this end or the other one. */
+static void test_growth_is_refused(void **state) { growth_is_refused(op_of(state), 0); }
+
+/* By the end that has a mirror: the next request is for other memory, which it must not take for the first one. */
+static void test_growth_is_refused_by_a_mirror(void **state)
+{
+    if (!pair_over_network())
+        skip(); /* one end alone allocates */
+    growth_is_refused(op_of(state), 1);
+}
+
 static int group(void)
 {
     const struct CMUnitTest tests[] = {
@@ -369,6 +381,7 @@ static int group(void)
         PUT_AND_GET(test_calls_of_the_device_fail),
         PUT_AND_GET(test_growth),
         PUT_AND_GET(test_growth_is_refused),
+        PUT_AND_GET(test_growth_is_refused_by_a_mirror),
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_windows),
     };

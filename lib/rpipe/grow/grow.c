@@ -112,17 +112,22 @@ static void grow_free(struct rch *ch, struct grown *s)
         device_release(ch, &s->device);
 }
 
+/* The same, and what is attached of the other end. */
+static void grow_unreach(struct rch *ch, struct grown *s)
+{
+    if (s->remote.mapping != NULL)
+        ch->ops->detach(ch->btl, &s->remote);
+    grow_free(ch, s);
+}
+
 /* Both close messages are there, or the peer is gone: the memory is not used any more. */
 static void grow_release(struct rch *ch)
 {
     struct growth *g = ch->growth;
     int i;
 
-    for (i = 0; g != NULL && i < GROWTHS_MOST; i++) {
-        if (g->at[i].remote.mapping != NULL)
-            ch->ops->detach(ch->btl, &g->at[i].remote);
-        grow_free(ch, &g->at[i]);
-    }
+    for (i = 0; g != NULL && i < GROWTHS_MOST; i++)
+        grow_unreach(ch, &g->at[i]);
     free(g);
     ch->growth = NULL;
 }
@@ -401,8 +406,10 @@ static int grow_grant(struct rch *ch, const struct grow_message *n, struct error
     RPIPE_FAILPOINT("grow: segment made");
     rendezvous_lock();
     atomic_fetch_sub_explicit(&ch->users, 1, memory_order_seq_cst);
-    if (rc != 0)
+    if (rc != 0) { /* the next request is for other memory */
+        grow_unreach(ch, s);
         return rc;
+    }
     s->begin = g->total;
     s->end = g->total + n->bytes;
     g->total = s->end;
