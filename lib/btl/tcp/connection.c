@@ -342,7 +342,7 @@ int tcp_connection_flush(struct btl_connection *c)
     return tcp_connection_leave(c, as_owner, transfer_flush(c));
 }
 
-/* What the socket has taken has been copied. A connection that has failed has dropped its queue: nobody has what was in there. */
+/* What the socket has taken has been copied. A connection that fails drops its queue: what was in it has not left. */
 void tcp_connection_position(struct btl_connection *c, uint64_t *accepted, uint64_t *released)
 {
     bool as_owner = tcp_connection_enter(c);
