@@ -119,13 +119,13 @@ static int context_begin(struct device_context *context, struct error *err)
 
 static void context_end(struct device_context *context)
 {
+    context_give_index(context); /* first: the child of a fork looks into the contexts that have one */
     if (!context->btl->forked) {
         verbs_context_close_greetings(context);
         verbs_memory_close_context(context);
         if (context->ibv != NULL)
             (void)ibv_close_device(context->ibv);
     }
-    context_give_index(context);
     free(context);
 }
 
