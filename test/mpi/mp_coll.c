@@ -772,6 +772,45 @@ static void views_held_too_long(void)
     CHECK_OK(NULL, rcoll_close(team));
 }
 
+#define HELD_COUNT 7680 /* numbers of a block of 60 KiB */
+
+/* Operations beside views that are held have the heap that is left, all of it. */
+static void views_held_beside_heap(void)
+{
+    rcoll_team_config_t cfg = {.context = 13, .heap_bytes = 1 << 20};
+    double *own = calloc(HELD_COUNT, sizeof(*own));
+    double *all = calloc((size_t)mp_ranks * HELD_COUNT, sizeof(*all));
+    rcoll_params_t gather = {.kind = RCOLL_ALLGATHER,
+                             .from = own,
+                             .into = all,
+                             .count = HELD_COUNT,
+                             .element = sizeof(*own),
+                             .algorithm = "flat"};
+    rplan_t held;
+    rteam_t team;
+
+    CHECK(NULL, own != NULL && all != NULL);
+    CHECK_OK(NULL, rcoll_team(&team, &cfg, NULL, mp_ranks));
+    CHECK_OK(NULL, rcoll_set_timeout(team, 20000));
+    for (int k = 0; k < 8; k++) {
+        if (k == 3) { /* its block is the last one that ends within the part that is used again first */
+            gather.flags = RCOLL_VIEWS;
+            CHECK_OK(NULL, rcoll_plan(&held, team, &gather));
+            gather.flags = 0;
+            CHECK_OK(NULL, rcoll_start(held));
+            CHECK_OK(NULL, rcoll_wait(held));
+        }
+        own[HELD_COUNT - 1] = mp_rank + 100 * k;
+        CHECK_OK(NULL, rcoll_run(team, &gather));
+        for (int m = 0; m < mp_ranks; m++)
+            CHECK(NULL, all[(size_t)m * HELD_COUNT + HELD_COUNT - 1] == m + 100 * k);
+    }
+    CHECK_OK(NULL, rcoll_free(held));
+    CHECK_OK(NULL, rcoll_close(team));
+    free(own);
+    free(all);
+}
+
 static bool on_one_host(void)
 {
     rboard_config_t cfg = {.context = rcontext("mp_coll")};
@@ -818,8 +857,10 @@ int main(int argc, char **argv)
     far_ahead();
     if (mp_ranks > 2)
         parts_come_and_go();
-    if (mp_ranks > 1 && on_one_host())
+    if (mp_ranks > 1 && on_one_host()) {
         views_held_too_long();
+        views_held_beside_heap();
+    }
     if (mp_ranks > 1)
         mismatches(!on_one_host());
     for (int i = 0; i < 1000; i++)

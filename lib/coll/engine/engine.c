@@ -87,13 +87,27 @@ static void engine_free_blocks(struct rteam *t)
     ring_release(&t->ring, t->nmates > 0 ? t->floor : t->done);
 }
 
+/* Whether an operation in flight has views: its block may stay in use for as long as the program likes. */
+static bool engine_has_views(const struct rteam *t)
+{
+    const struct link *link;
+
+    for (link = t->queue.next; link != &t->queue; link = link->next)
+        if ((container_of(link, const struct rplan, in_queue)->params.flags & RCOLL_VIEWS) != 0)
+            return true;
+    return false;
+}
+
 static bool engine_allocate(struct rteam *t, struct rplan *plan, size_t bytes)
 {
-    bool near = plan->parts.near;
+    bool near = plan->parts.near && ring_is_far(&t->ring, bytes);
     size_t *at = &plan->op.heap_at;
 
-    if (near && ring_is_far(&t->ring, bytes))
+    if (near) {
         engine_free_blocks(t);
+        /* what is behind the last block is lost until the oldest is free, which one that is held is not */
+        near = !engine_has_views(t);
+    }
     if (ring_alloc(&t->ring, plan->number, bytes, near, at))
         return true;
     engine_free_blocks(t);
