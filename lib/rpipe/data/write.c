@@ -241,10 +241,13 @@ static NOINLINE int write_fetch_due(struct rch *ch, size_t size)
     return rc;
 }
 
-/* The heap has no free block: one fetch, without the frame of a call, is enough where the reader keeps up. NULL: not at once. */
+/*
+ * The heap has no free block: one fetch, without the frame of a call, is enough where the reader keeps up. NULL: not at once; or the heap can
+ * grow, and a block that is found has to end the time for which it has been full (write_alloc_attempt).
+ */
 static NOINLINE struct rdesc *write_fetch_block(struct rch *ch, size_t size)
 {
-    if (mapped_fetch_credits(ch, NEED_MEMORY) != 0)
+    if (ch->growth != NULL || mapped_fetch_credits(ch, NEED_MEMORY) != 0)
         return NULL;
     return write_give_block(ch, size);
 }
