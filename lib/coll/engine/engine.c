@@ -392,8 +392,10 @@ bool engine_run_alone(struct rteam *t, struct rplan *plan)
 
     engine_number(t, plan);
     rc = LIKELY(plan->is_row) ? engine_run_row(t, plan) : engine_run_steps(t, plan);
-    if (UNLIKELY(rc != STEP_DONE)) { /* a failure is found again */
+    if (UNLIKELY(rc != STEP_DONE)) {
         engine_append(t, plan, plan->state);
+        if (rc < 0)
+            engine_end_all(t);
         return false;
     }
     plan->state = PLAN_IDLE;

@@ -19,7 +19,7 @@ static inline bool engine_is_alone(const struct rteam *t, const struct rplan *pl
 
 /*
  * Such a plan, idle, is executed without the queue, for as long as a mate usually lets wait. True: it is over, with success. False: it has
- * been started, and is in the queue.
+ * been started, and is in the queue; or it has failed with the team, as in engine_advance.
  */
 bool engine_run_alone(struct rteam *t, struct rplan *plan);
 /*
