@@ -91,7 +91,10 @@ typedef enum {
 #define RCOLL_VIEWS 4u    /* flags: the result is not copied; rcoll_view shows it where it is */
 #define RCOLL_COMMUTES 8u /* flags: `function` is commutative */
 
-/* What an operation is. Zero is the default of every member. All but from, into, flags' RCOLL_VIEWS and the counts of an alltoall are the same at all members. */
+/*
+ * What an operation is. Zero is the default of every member. All but from, into and the counts of an alltoall are the same at all members, and
+ * the flag RCOLL_VIEWS, too, where messages are long (rcoll_plan(3)).
+ */
 typedef struct rcoll_params {
     rcoll_kind_t kind;
     uint32_t flags;   /* RCOLL_IN_PLACE, RCOLL_ORDERED, RCOLL_VIEWS, RCOLL_COMMUTES */
