@@ -793,7 +793,7 @@ static void views_held_beside_heap(void)
     CHECK_OK(NULL, rcoll_team(&team, &cfg, NULL, mp_ranks));
     CHECK_OK(NULL, rcoll_set_timeout(team, 20000));
     for (int k = 0; k < 8; k++) {
-        if (k == 3) { /* its block is the last one that ends within the part that is used again first */
+        if (k == 3) { /* its block is the last one within what is used again first */
             gather.flags = RCOLL_VIEWS;
             CHECK_OK(NULL, rcoll_plan(&held, team, &gather));
             gather.flags = 0;

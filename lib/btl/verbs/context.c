@@ -119,7 +119,7 @@ static int context_begin(struct device_context *context, struct error *err)
 
 static void context_end(struct device_context *context)
 {
-    context_give_index(context); /* first: the child of a fork looks into the contexts that have one */
+    context_give_index(context); /* first: the child of a fork uses those that have one */
     if (!context->btl->forked) {
         verbs_context_close_greetings(context);
         verbs_memory_close_context(context);
