@@ -34,7 +34,9 @@ typedef enum {
 
 /*
  * For how long rwrite and copies wait: then -ETIMEDOUT. After a copy that has not ended in this time every copy is -EIO, since the device
- * may still make the first one. A driver without cuCtxRecordEvent (CUDA before 12.5, HIP) waits for all of a context without a deadline.
+ * may still make it: pinned memory of the program that was its source or goal must not be given back before the process ends. A copy between
+ * the device and memory that is not pinned returns from the driver only when it has been made, and has no deadline if the device hangs.
+ * A driver without cuCtxRecordEvent (CUDA before 12.5, HIP) waits for all of a context without a deadline.
  */
 #define RGPU_WAIT_MS 60000
 

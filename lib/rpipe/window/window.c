@@ -14,6 +14,8 @@
 #include "rpipe/end/job_state.h"
 #include "util/failpoint.h"
 
+#include <rinfo.h>
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,7 +177,8 @@ static int window_revoke(const struct rwindow *w)
             w->ops->name);
     rc = w->ops->revoke(w->btl, &w->memory);
     if (rc != 0)
-        return call_error(NULL, rc, "no memory in the place of %zu bytes", w->region->bytes);
+        return call_error(NULL, rc, "%zu bytes could not be taken back: %s", w->region->bytes,
+                          rinfo_strerror(rc));
     return 0;
 }
 
