@@ -134,6 +134,17 @@ static int progress_deadline(const struct rmsg *msg, struct msg_wait *w)
     return msg_fail(-ETIMEDOUT, "not done within %d ms", msg->timeout_ms);
 }
 
+/*
+ * A thread that looks more often than messages come takes each slot from its writer before the writer has stored there, and a stream
+ * takes a transfer of a line for each message. With one pause 8 bytes in a window of 64 took 65 to 112 ns each, with two 38, with four 39;
+ * the latency of one message is the same.
+ */
+static inline void progress_pause(void)
+{
+    msg_pause();
+    msg_pause();
+}
+
 int msg_progress_wait(struct rmsg *msg, struct msg_link *l, struct msg_wait *w)
 {
     int rc = MSG_UNLIKELY(w->due) ? progress_deadline(msg, w) : 0;
@@ -148,7 +159,7 @@ int msg_progress_wait(struct rmsg *msg, struct msg_link *l, struct msg_wait *w)
     }
     msg_prepare(msg);
     if (MSG_LIKELY(++w->turns < PROGRESS_POLLS)) {
-        msg_pause();
+        progress_pause();
         return 0;
     }
     w->due = true;
