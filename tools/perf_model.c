@@ -4,7 +4,7 @@
  * that RCOLL_MODEL takes. See perf.h.
  *
  * On a host by a board: a line one way (L), each further line (m), a byte that another processor has written, copied (Bc) and folded
- * (Bf), memory of the other process that is read by a system call (f, and a byte of it, Bx), a yield where both processes are on one processor (sigma), an operation of a graph (step). Between hosts by pipes: what a
+ * (Bf), a byte that nobody else uses, copied (Bo), memory of the other process that is read by a system call (f, and a byte of it, Bx), a yield where both processes are on one processor (sigma), an operation of a graph (step). Between hosts by pipes: what a
  * message costs its sender (o), the time between two of a stream (g), a byte of a stream of long ones (G), and the rest of the time
  * one way (Ln); by casts the rest of that (Lm). Each is the median of the rounds.
  */
@@ -127,8 +127,8 @@ static double model_bytes(bool fold)
             model_await(1);
             began = model_now();
             if (fold)
-                for (size_t i = 0; i < BLOCK / sizeof(double); i++)
-                    mine[i] += model.other->block[i];
+                (void)rgroup_combine(mine, model.other->block, BLOCK / sizeof(double),
+                                     RGROUP_DOUBLE, RGROUP_SUM);
             else
                 memcpy(mine, model.other->block, BLOCK);
             took += model_now() - began;
@@ -143,6 +143,22 @@ static double model_bytes(bool fold)
 
 static double model_copy(void) { return model_bytes(false); }
 static double model_fold(void) { return model_bytes(true); }
+
+/* ns of a byte that this process alone has written and reads. */
+static double model_own(void)
+{
+    static double from[BLOCK / sizeof(double)], into[BLOCK / sizeof(double)];
+    double began = 0;
+
+    for (int b = -1; b < BLOCKS; b++) {
+        if (b == 0)
+            began = model_now();
+        from[b & 1] = b;
+        memcpy(into, from, BLOCK);
+        __asm__ volatile("" : : "r"(into) : "memory");
+    }
+    return (model_now() - began) / BLOCKS / BLOCK;
+}
 
 /* ---- memory of the other process ---- */
 
@@ -388,7 +404,7 @@ static int model_host(char *text, size_t bytes)
 {
     rboard_config_t cfg = {.context = rcontext("rmalloc_perf.model"),
                            .bytes = sizeof(struct words)};
-    double line, lines, copy, fold, yield, little, block;
+    double line, lines, copy, own, fold, yield, little, block;
     rboard_t board;
     int n = 0, code = rboard_open(&board, &cfg, NULL, 2);
 
@@ -403,10 +419,11 @@ static int model_host(char *text, size_t bytes)
         line = model_median(model_line);
         lines = model_median(model_lines);
         copy = model_median(model_copy);
+        own = model_median(model_own);
         fold = model_median(model_fold);
         yield = model_switch();
-        n = snprintf(text, bytes, "L=%.0f m=%.0f Bc=%.1f Bf=%.1f", line,
-                     lines > line ? (lines - line) / (LINES - 1) : 0, 1 / copy, 1 / fold);
+        n = snprintf(text, bytes, "L=%.0f m=%.0f Bc=%.1f Bo=%.1f Bf=%.1f", line,
+                     lines > line ? (lines - line) / (LINES - 1) : 0, 1 / copy, 1 / own, 1 / fold);
         little = model_median(model_fetch_little);
         block = model_median(model_fetch_block);
         if (little > 0 && block > little)

@@ -16,6 +16,7 @@ struct coll_model coll_model_default(void)
                                .more = 13000,
                                .yield = 1200000,
                                .copy = 33,
+                               .own = 33,
                                .fold = 50,
                                .fetch = 600000,
                                .fetched = 50,
@@ -54,6 +55,7 @@ static const struct model_name {
     {"m", offsetof(struct coll_model, more), MODEL_NS},
     {"sigma", offsetof(struct coll_model, yield), MODEL_NS},
     {"Bc", offsetof(struct coll_model, copy), MODEL_RATE},
+    {"Bo", offsetof(struct coll_model, own), MODEL_RATE},
     {"Bf", offsetof(struct coll_model, fold), MODEL_RATE},
     {"f", offsetof(struct coll_model, fetch), MODEL_NS},
     {"Bx", offsetof(struct coll_model, fetched), MODEL_RATE},
@@ -118,7 +120,7 @@ int coll_model_parse(struct coll_model *model, const char *text, struct error *e
             (*text != '\0' && *text != ' ' && *text != ',') ||
             (found->unit == MODEL_RATE && value == 0))
             return error_set(err, -EINVAL,
-                             "\"%.20s\" is no parameter; NAME=NUMBER with L, m, sigma, Bc, Bf, "
+                             "\"%.20s\" is no parameter; NAME=NUMBER with L, m, sigma, Bc, Bo, Bf, "
                              "f, Bx, step, o, Ln, g, G, S, Lm or loss, and at most three decimals",
                              begin);
         if (found->unit == MODEL_RATE)

@@ -19,8 +19,9 @@ struct coll_model {
     uint64_t line;     /* L: a line of memory that another core has written */
     uint64_t more;     /* m: each further line that is loaded beside it */
     uint64_t yield;    /* sigma: a yield and the switch to another process of the core */
-    uint64_t copy;     /* of a byte */
-    uint64_t fold;     /* of a byte */
+    uint64_t copy;     /* Bc: of a byte that another core has written */
+    uint64_t own;      /* Bo: of a byte of memory of this core alone; for the simulator */
+    uint64_t fold;     /* Bf: of a byte */
     uint64_t fetch;    /* f: of a copy from the memory of another process, however short */
     uint64_t fetched;  /* Bx: of a byte of that */
     uint64_t step;     /* of an operation, whatever it does */
@@ -43,8 +44,8 @@ struct coll_model {
 
 struct coll_model coll_model_default(void);
 /*
- * Changes what a text names: "L=140 m=13 sigma=1200 Bc=30 Bf=20 f=600 Bx=20 step=8 o=250 Ln=1300 g=100 G=0.08 S=65536 Lm=0 loss=0":
- * times in ns, Bc, Bf and Bx in bytes per ns, loss in percent, up to three decimals. 0; -EINVAL, and nothing is changed.
+ * Changes what a text names: "L=140 m=13 sigma=1200 Bc=30 Bo=30 Bf=20 f=600 Bx=20 step=8 o=250 Ln=1300 g=100 G=0.08 S=65536 Lm=0 loss=0":
+ * times in ns, Bc, Bo, Bf and Bx in bytes per ns, loss in percent, up to three decimals. 0; -EINVAL, and nothing is changed.
  */
 int coll_model_parse(struct coll_model *model, const char *text, struct error *err);
 /* The text that coll_model_parse() takes. Returns its length, as snprintf does. */

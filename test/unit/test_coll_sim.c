@@ -225,10 +225,15 @@ static void times_are_those_of_the_rules(void **state)
 
     (void)state;
     assert_int_equal(coll_model_parse(&options.model,
-                                      "L=70 m=20 sigma=800 Bc=10 Bf=5 step=8 o=250 Ln=1300 g=100 "
-                                      "G=0.1 S=65536",
+                                      "L=70 m=20 sigma=800 Bc=10 Bo=20 Bf=5 step=8 o=250 Ln=1300 "
+                                      "g=100 G=0.1 S=65536",
                                       &err),
                      0);
+    sim_shape(&shape, 1, 1, 1);
+    /* COPY 8 + 50, from its own memory */
+    r = sim_time(COLL_GATHER, "flat", 1000, &shape, &options);
+    assert_int_equal(r.time, 58000);
+    shape_free(&shape);
     sim_shape(&shape, 1, 2, 2);
     /* SEND 8; the line after 50; RECV 8 + 20 */
     r = sim_time(COLL_BARRIER, "dissemination:2", 0, &shape, &options);

@@ -262,7 +262,7 @@ uint64_t sim_execute(struct sim *s, uint32_t number, uint64_t t)
     case GRAPH_FOLD:
     case GRAPH_COPY:
         execute_data(s, number);
-        cost = node->kind == GRAPH_FOLD ? m->fold : m->copy;
+        cost = node->kind == GRAPH_FOLD ? m->fold : node->from < 0 ? m->own : m->copy;
         if (execute_fetches(s, number))
             return execute_compute(s, core, t, m->step + m->fetch + node->bytes * m->fetched);
         t = execute_compute(s, core, t, m->step + node->bytes * cost);

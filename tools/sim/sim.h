@@ -12,7 +12,7 @@
  *     RECV   step, and on a host m, or L / 2 where the message was there before, unless it follows a RECV, or short work on what one
  *            has got; o between hosts
  *     FOLD   step, and the bytes
- *     COPY   step, and the bytes; of a message that is lent, f, and the bytes at the rate Bx
+ *     COPY   step, and the bytes, from memory of the member itself at the rate Bo; of a message that is lent, f, and the bytes at the rate Bx
  *     CALL   nothing
  *
  * A message on a host is there L - m after its SEND; a long one, where each member has a core, after its first 32 KiB, and what reads
