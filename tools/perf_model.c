@@ -4,7 +4,7 @@
  * that RCOLL_MODEL takes. See perf.h.
  *
  * On a host by a board: a line one way (L), each further line (m), a byte that another processor has written, copied (Bc) and folded
- * (Bf), a byte that nobody else uses, copied (Bo), memory of the other process that is read by a system call (f, and a byte of it, Bx), a yield where both processes are on one processor (sigma), an operation of a graph (step). Between hosts by pipes: what a
+ * (Bf), a byte of memory of its own, copied (Bo), memory of the other process that is read by a system call (f, and a byte of it, Bx), a yield where both processes are on one processor (sigma), an operation of a graph (step). Between hosts by pipes: what a
  * message costs its sender (o), the time between two of a stream (g), a byte of a stream of long ones (G), and the rest of the time
  * one way (Ln); by casts the rest of that (Lm). Each is the median of the rounds.
  */
