@@ -35,6 +35,8 @@
 
 enum { RGPU_EVENTS = 16 };
 
+enum rgpu_writes { WRITES_IN_ORDER, WRITES_FLUSHED, WRITES_UNORDERED };
+
 struct rgpu {
     struct driver driver;
     rmemory_ops_t memory;
@@ -44,9 +46,9 @@ struct rgpu {
     void *event[RGPU_EVENTS];            /* that no wait uses; under the lock */
     int events;
     int device;
-    enum { WRITES_IN_ORDER, WRITES_FLUSHED, WRITES_UNORDERED } writes; /* by networks */
-    atomic_bool registered; /* rgpu_dmabuf has made a descriptor */
-    atomic_bool stuck;      /* a copy has not ended in time */
+    enum rgpu_writes writes; /* by networks */
+    atomic_bool registered;  /* rgpu_dmabuf has made a descriptor */
+    atomic_bool stuck;       /* a copy has not ended in time */
     rgpu_wait_t wait;
     int wait_ms;
     void *stream;
@@ -484,7 +486,7 @@ static bool rgpu_reached_by_networks(const struct rgpu *gpu)
 }
 
 /* HIP has nothing of this kind. */
-static int rgpu_writes_of_networks(const struct rgpu *gpu)
+static enum rgpu_writes rgpu_writes_of_networks(const struct rgpu *gpu)
 {
     if (gpu->driver.attribute == NULL ||
         rgpu_attribute(gpu, DRIVER_WRITES_ORDERING) >= DRIVER_TO_OWNER)
