@@ -60,16 +60,12 @@ static const char doc[] =
 
 /*
  * Both ends of a dimension have blocks of the same extent in the others, so they come to the same
- * size. When a halo is allocated, the last one has been freed: atoms have arrived that its reader
- * sent after that. Two halos and the atoms that leave fit, so nothing here waits for memory.
+ * size. When a message is allocated, at most one other is in use: three times the largest is enough
+ * wherever that one is.
  *
- * First-fit uses two blocks in turn: memory that is in the caches, but not that which the reader
- * has just used, whose lines are slow to store to. Next-fit, the default, would go through the whole heap. The
- * watermark is less than a halo: credits are refreshed behind each of them, and behind few of the
- * messages without atoms.
+ * First-fit, with credits refreshed each time, uses the same memory for each halo, which is in the
+ * caches. Next-fit, the default, goes through the whole heap first: twice the time to copy a halo.
  */
-#define WATERMARK 15 /* percent */
-
 static void open_pipes(struct job *j)
 {
     for (int side = 0; side < MD_SIDES; side += 2) {
@@ -77,8 +73,8 @@ static void open_pipes(struct job *j)
 
         cfg.op = app_op(extra.op);
         cfg.heuristic = RMALLOC_FIRST_FIT;
-        cfg.watermark = WATERMARK;
-        cfg.heap_bytes = 2 * md_halo_most(&j->part, side) + md_leave_most(&j->part, side);
+        cfg.watermark = RPIPE_WATERMARK_ALWAYS;
+        cfg.heap_bytes = 3 * (md_halo_most(&j->part, side) + md_leave_most(&j->part, side));
         for (int i = side; i < side + 2; i++) {
             j->near[i].peer = j->part.peer[i];
             j->near[i].side = (uint32_t)i;
