@@ -261,10 +261,7 @@ typedef struct rregion *rregion_t;
  */
 int rregion_open(rregion_t *region, rch_t ch, void *buf, size_t bytes);
 
-/*
- * The same of memory of a device: buf is an address of its, of which messages are copied, and to which they are, by copy_out and copy_in
- * of the table. The table stays in place until the region is closed.
- */
+/* The same of memory of a device at buf: copy_out and copy_in of the table move its bytes. The table stays in place until the region is closed. */
 int rregion_open_device(rregion_t *region, rch_t ch, const rmemory_ops_t *memory, void *buf,
                         size_t bytes);
 

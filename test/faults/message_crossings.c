@@ -327,23 +327,30 @@ static void late_fetch(struct crossing *c)
     free(much);
 }
 
+/* Rank 1: a receive that stands behind its RTR, and reaches its deadline. Its buffer is the program's again, and is marked. */
+static void receive_too_late(struct crossing *c)
+{
+    int rc;
+
+    CHECK(NULL, rmsg_set_timeout(c->msg, SHORT_MS) == 0);
+    stand_at("rmsg receive: RTR written", 1);
+    rc = rmsg_recv(c->msg, 0, 0, TAG, in, LARGE, NULL, 0);
+    REQUIRE(rc == -ETIMEDOUT, "%d: %s", rc, rerror(NULL));
+    CHECK(NULL, stand.passed);
+    memset(in, 0x55, LARGE);
+    CHECK(NULL, rmsg_set_timeout(c->msg, LONG_MS) == 0);
+    take_step();
+}
+
 static void late_window(struct crossing *c)
 {
     const uint64_t placed_before = count(c, "sent_placed"), written = count(c, "written"),
                    stored = count(c, "rtr_stored");
-    int rc;
 
     if (!network)
         return;
     if (c->rank == 1) {
-        CHECK(NULL, rmsg_set_timeout(c->msg, SHORT_MS) == 0);
-        stand_at("rmsg receive: RTR written", 1); /* until the sender has it */
-        rc = rmsg_recv(c->msg, 0, 0, TAG, in, LARGE, NULL, 0);
-        REQUIRE(rc == -ETIMEDOUT, "%d: %s", rc, rerror(NULL));
-        CHECK(NULL, stand.passed);
-        memset(in, 0x55, LARGE);
-        CHECK(NULL, rmsg_set_timeout(c->msg, LONG_MS) == 0);
-        take_step();
+        receive_too_late(c); /* it stands until the sender has it */
     } else {
         wait_for_step(1);
         while (count(c, "rtr_stored") == stored)
@@ -371,14 +378,7 @@ static void late_refused(struct crossing *c)
     if (!network)
         return;
     if (c->rank == 1) {
-        CHECK(NULL, rmsg_set_timeout(c->msg, SHORT_MS) == 0);
-        stand_at("rmsg receive: RTR written", 1); /* until the offer is there */
-        rc = rmsg_recv(c->msg, 0, 0, TAG, in, LARGE, NULL, 0);
-        REQUIRE(rc == -ETIMEDOUT, "%d: %s", rc, rerror(NULL));
-        CHECK(NULL, stand.passed);
-        memset(in, 0x55, LARGE);
-        CHECK(NULL, rmsg_set_timeout(c->msg, LONG_MS) == 0);
-        take_step();
+        receive_too_late(c); /* it stands until the offer is there */
         for (int i = 0; i < MANY; i++)
             CHECK(NULL, rmsg_recv(c->msg, 0, 0, TAG + 1, &small, sizeof(small), NULL, 0) == 0);
     } else {

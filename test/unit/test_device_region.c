@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Regions that are memory of a device, on pipes whose heap is of the host, of the same device, or of another one; regions of the host and of
- * the pipe on a heap of a device; windows, written from such a region and fetched into it; and heaps of a device that grow. What the device computes in is what is checked. The tests of pipes and
- * regions run over such memory too (test/lib/on_device.h); here is what only this kind of memory has.
+ * Regions that are memory of a device, on pipes whose heap is memory of the host, of the same device, or of another one; regions of the host
+ * and of the pipe itself on a heap of a device; windows, written from such a region and fetched into it; and heaps of a device that grow. Checked
+ * is the memory in which the device computes. The tests of regions run over such memory too (test/lib/on_device.h); here is what it alone has.
  */
 #include "device_pair.h"
 

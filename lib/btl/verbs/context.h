@@ -4,7 +4,7 @@
  *
  * Invariants
  * 1. Queue pairs, completion queues, domains and registrations that are used together are of one context.
- * 2. The context of a stream is opened with it, and closed behind its last connection; its index is given again then. A key with the index of a
+ * 2. The context of a stream is opened with it, and closed after its last connection; then its index is used again. A key with the index of a
  *    context that was closed names a registration that has ended.
  */
 #ifndef BTL_VERBS_CONTEXT_H

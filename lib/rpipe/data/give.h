@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * give.h: a message that rmalloc gives: a descriptor with its payload, or with a block of the heap (write.c).
+ * give.h: the last part of rmalloc, on every path: from a descriptor to a message that the program may fill.
+ *
+ * The payload is in the descriptor, for the slot (`units` is 0), or in a block of the heap. Invariant: a message that was given has been
+ * counted in `w.allocated` once, and its descriptor belongs to the user until it is written or freed.
  */
 #ifndef RPIPE_DATA_GIVE_H
 #define RPIPE_DATA_GIVE_H
