@@ -135,12 +135,17 @@ static int mcast_drain(struct cast_path *path)
 /* No message is there: has the writer left? `state` was loaded before packets were received. */
 static int mcast_check_writer(const struct mcast *p, int state, struct error *err)
 {
+    const struct rcast *c = p->path.cast;
+
     if (p->receiver.ended)
         return R_EOF;
     if (p->failure != NULL)
         return error_set(err, -EPROTO, "%s", p->failure);
     if (p->writer_closed)
         return error_set(err, -ECONNRESET, "it has closed before all messages arrived here");
+    if (state == 0 && !p->attached && rboard_state(c->board, c->writer) == -ECONNRESET)
+        return error_set(err, -ECONNRESET,
+                         "it had discarded the cast before this process opened it");
     if (state == 0)
         return R_PENDING;
     return error_set(err, -ECONNRESET, "it has %s before all messages arrived here",

@@ -265,20 +265,32 @@ static void failure(uint64_t context)
     CHECK_OK(NULL, rboard_close(b));
 }
 
-/* Rank 0 has failed before the others open. */
-static void failed_before(uint64_t context)
+/* The report of rank 0 has come to all others: it was sent before this, on the same connection. */
+static void await_report(void)
 {
+    char go = 1;
+
+    for (int r = 1; mp_rank == 0 && r < mp_ranks; r++)
+        CHECK_OK(NULL, network_send(r, &go, sizeof(go)));
+    if (mp_rank != 0)
+        CHECK_OK(NULL, network_recv(0, &go, sizeof(go)));
+}
+
+/* Rank 0 has failed before the others open; `closed`: and has closed the board. */
+static void failed_before(uint64_t context, bool closed)
+{
+    rboard_word_t word = {NULL, 0};
     int member = -1;
     rboard_t b;
 
     if (mp_rank == 0) {
         CHECK_OK(NULL, board_open(&b, NULL, mp_ranks, context, 64));
         CHECK_OK(NULL, rboard_fail(b, -EIO));
+        if (closed)
+            CHECK_OK(NULL, rboard_close(b));
     }
-    CHECK_OK(NULL, network_barrier());
-    if (mp_rank != 0 && !apart) {
-        rboard_word_t word = {NULL, 0};
-
+    await_report();
+    if (mp_rank != 0) {
         CHECK_OK(NULL, board_open(&b, NULL, mp_ranks, context, 64));
         word.word = rboard_mem(b);
         CHECK_RC(-EIO, NULL, rboard_sleep(b, &word, 1, R_FOREVER));
@@ -286,8 +298,35 @@ static void failed_before(uint64_t context)
         CHECK_RC(-EIO, NULL, rboard_wait(b));
     }
     CHECK_OK(NULL, network_barrier());
-    if (mp_rank == 0 || !apart)
+    if (mp_rank != 0 || !closed)
         CHECK_OK(NULL, rboard_close(b));
+}
+
+/* What is kept of a board is for that board: the next one of the same name is whole. */
+static void failed_once(uint64_t context)
+{
+    failed_before(context, true);
+    again(context, 2);
+}
+
+/* Of more reports than are kept the last ones count. */
+static void failed_often(uint64_t context)
+{
+    enum { BOARDS = 70, LAST = 10 };
+    rboard_t b[BOARDS];
+
+    for (int i = 0; i < BOARDS && mp_rank == 0; i++) {
+        CHECK_OK(NULL, board_open(&b[i], NULL, mp_ranks, context + (uint64_t)i, 64));
+        CHECK_OK(NULL, rboard_fail(b[i], -EIO));
+    }
+    await_report();
+    for (int i = BOARDS - LAST; i < BOARDS && mp_rank != 0; i++) {
+        CHECK_OK(NULL, board_open(&b[i], NULL, mp_ranks, context + (uint64_t)i, 64));
+        CHECK(NULL, rboard_lost(b[i], NULL) == -EIO);
+    }
+    CHECK_OK(NULL, network_barrier());
+    for (int i = mp_rank == 0 ? 0 : BOARDS - LAST; i < BOARDS; i++)
+        CHECK_OK(NULL, rboard_close(b[i]));
 }
 
 int main(int argc, char **argv)
@@ -312,6 +351,8 @@ int main(int argc, char **argv)
     barriers(context++, rounds);
     deadline(context++);
     failure(context++);
-    failed_before(context++);
+    failed_before(context++, false);
+    failed_once(context++);
+    failed_often(context);
     return mp_end();
 }

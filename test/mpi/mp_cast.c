@@ -403,8 +403,7 @@ int main(int argc, char **argv)
     late_readers(context++, 20);
     readers_close(context++);
     discarded(context++, false);
-    if (!apart) /* on another host a writer that is not there yet is awaited */
-        discarded(context++, true);
+    discarded(context++, true);
     several(context++);
     if (!apart) {
         differ(context++, (rcast_config_t){.heap_bytes = 8192, .timeout_ms = R_FOREVER});

@@ -24,6 +24,7 @@ const _Atomic uint32_t board_sleepers_unmapped = 1, board_sleepers_none = 0;
 static struct hash boards_names; /* name → struct board_name */
 static struct hash boards_peers; /* rank → struct board_peer */
 static bool boards_uncounted;    /* an OPEN has not been counted for lack of memory */
+static bool boards_early;        /* a loss has been kept */
 
 struct board_name *boards_name(uint64_t context, uint64_t ranks, bool make)
 {
@@ -55,11 +56,13 @@ void boards_forget_names(void)
     hash_free(&boards_names);
     hash_init(&boards_names);
     cursor = 0;
-    while ((peer = hash_next(&boards_peers, &cursor)) != NULL)
+    while ((peer = hash_next(&boards_peers, &cursor)) != NULL) {
+        free(peer->early);
         free(peer);
+    }
     hash_free(&boards_peers);
     hash_init(&boards_peers);
-    boards_uncounted = false;
+    boards_uncounted = boards_early = false;
 }
 
 struct board_peer *boards_peer(int rank)
@@ -84,6 +87,20 @@ void boards_count_open(int rank)
     else
         boards_uncounted = true;
 }
+
+void boards_keep_early(int rank, const struct board_early *early)
+{
+    struct board_peer *peer = boards_peer(rank);
+
+    if (peer != NULL && peer->early == NULL)
+        peer->early = calloc(BOARD_EARLY, sizeof(*peer->early));
+    if (peer == NULL || peer->early == NULL)
+        return;
+    peer->early[peer->nearly++ % BOARD_EARLY] = *early;
+    boards_early = true;
+}
+
+bool boards_have_early(void) { return boards_early; }
 
 /* ---- what ends the waits of a board ---- */
 

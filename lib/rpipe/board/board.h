@@ -63,9 +63,19 @@ struct board_name {
     struct rboard *board; /* the one that is open, or NULL */
 };
 
-/* OPENs of all boards to and from a rank, in the order in which they are sent and received: by FIFO the k-th sent is the k-th received. */
+/* A loss that a rank has reported of a board that this process has not opened yet. */
+struct board_early {
+    uint64_t context, ranks, number; /* which board */
+    uint32_t members, lost;
+    int code;
+};
+#define BOARD_EARLY 64 /* of a rank: of more the oldest is dropped */
+
 struct board_peer {
+    /* OPENs of all boards to and from the rank, in the order in which they are sent and received: by FIFO the k-th sent is the k-th received */
     uint64_t sent, got;
+    struct board_early *early; /* a ring of BOARD_EARLY; NULL: none has come */
+    uint64_t nearly;           /* how many have come */
 };
 
 struct rboard {
@@ -106,6 +116,10 @@ void boards_forget_names(void);
 void boards_count_open(int rank);
 /* Lock held. The counts of a rank; NULL: there was no memory for it, so its counts are not used any more. */
 struct board_peer *boards_peer(int rank);
+/* Lock held. Keeps a loss for the board that it is about. One that finds no memory is dropped. */
+void boards_keep_early(int rank, const struct board_early *early);
+/* Lock held. Whether any loss has been kept since rinit. */
+bool boards_have_early(void);
 
 /* ---- changes of the state of a board: lock held ---- */
 

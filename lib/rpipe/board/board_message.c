@@ -2,7 +2,8 @@
 /*
  * board_message.c: the messages of boards (doc/boards.md "Messages"), see board_message.h. They are received by the service thread.
  *
- * A message of a board that this process has not opened leaves nothing behind but a count: it requests the memory of others when it opens.
+ * A message of a board that this process has not opened leaves nothing behind but a count, and a LOST what it reports: a process requests the
+ * memory of others when it opens.
  */
 #include "rpipe/board/board_message.h"
 
@@ -164,6 +165,42 @@ static void board_on_lost(struct rboard *b, int sender, const struct board_messa
     (void)board_set_lost(b, m->code, (int)m->lost);
 }
 
+/* The loss of a board that is not open yet; it has another number than each that is open or has been closed. */
+static void board_keep_lost(int from, const struct board_message *m)
+{
+    boards_keep_early(from, &(struct board_early){.context = m->context,
+                                                  .ranks = m->ranks,
+                                                  .number = m->number,
+                                                  .members = m->members,
+                                                  .lost = m->lost,
+                                                  .code = m->code});
+}
+
+/* The losses that a member has reported; those of a byzantine one are checked as if they came now. */
+static void board_take_early_of(struct rboard *b, int member, struct board_peer *peer)
+{
+    for (int i = 0; i < BOARD_EARLY; i++) {
+        struct board_early *e = &peer->early[i];
+        struct board_message m = {.lost = e->lost, .code = e->code};
+
+        if (e->number != b->number || e->context != b->name->context ||
+            e->ranks != b->name->ranks || e->members != (uint32_t)b->n)
+            continue;
+        *e = (struct board_early){.number = 0};
+        board_on_lost(b, member, &m);
+    }
+}
+
+void board_take_early(struct rboard *b)
+{
+    for (int i = 0; i < b->n && boards_have_early(); i++) {
+        struct board_peer *peer = i != b->me ? boards_peer(b->member[i].rank) : NULL;
+
+        if (peer != NULL && peer->early != NULL)
+            board_take_early_of(b, i, peer);
+    }
+}
+
 /* Another member; -1: the rank is none. */
 static int board_find_member(const struct rboard *b, int rank)
 {
@@ -211,6 +248,8 @@ static void board_dispatch(int from, const struct board_message *m, int fd)
     name = boards_name(m->context, m->ranks, false);
     if (name != NULL && name->board != NULL && name->board->number == m->number)
         board_on_message(name->board, from, m, fd);
+    else if (m->kind == BOARD_LOST && m->number > (name != NULL ? name->opened : 0))
+        board_keep_lost(from, m);
     else if (name != NULL && m->kind == BOARD_OPEN && m->number <= name->opened)
         board_send_closed(from, m);
     pthread_mutex_unlock(&boards_lock);

@@ -27,6 +27,8 @@ static_assert(sizeof(struct board_message) == 64, "on the wire");
     2u /* unless its OPEN is beyond the first `got` of the receiver's: it has come, or will */
 
 void board_message_start(void);
+/* Lock held. The board has been registered: losses of it that came before count now. */
+void board_take_early(struct rboard *b);
 /* Lock held. OPEN, with the descriptor, to one member: 0, or as control_post(). */
 int board_send_open(struct rboard *b, int member, bool request);
 /* LOST to the other members of this host, of other hosts, or both. */

@@ -266,6 +266,7 @@ static int board_register(struct rboard *b, uint64_t context, struct error *err)
             fork_fds_close(b->fd);
             b->fd = -1;
         }
+        board_take_early(b);
         boards_check_members(b);
     }
     pthread_mutex_unlock(&boards_lock);
