@@ -10,16 +10,19 @@
  *
  *     mpirun -n 4 pagerank --pages 1000000
  */
+#include <math.h>
 #include <rcoll.h>
 #include <rpipe.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "app_draw.h"
 #include "app_pipes.h"
 #include "pagerank_graph.h"
 
 static struct pagerank_options options = PAGERANK_OPTIONS_DEFAULT;
+static const char *output = "pagerank.png";
 
 struct part {
     struct pagerank graph;
@@ -31,7 +34,11 @@ struct part {
     struct app_laps laps;
 };
 
-static const struct app_option option_table[] = {PAGERANK_OPTION_TABLE(options), APP_END};
+static const struct app_option option_table[] = {
+    PAGERANK_OPTION_TABLE(options),
+    APP_OUTPUT(&output),
+    APP_END,
+};
 
 static const char doc[] =
     "Ranks of pages that link to each other, by the processes of a job.\v"
@@ -130,8 +137,45 @@ static double *result_at_0(const struct part *p)
     return all;
 }
 
+static int descending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x < y) - (x > y);
+}
+
+/*
+ * The ranks of all pages, the largest first, both axes logarithmic: few pages have most of the visitors. Horizontal lines are powers of ten of
+ * the mean, the red one the mean itself.
+ */
+static void draw(const double *all, struct picture *picture)
+{
+    const int wide = 720, high = 360;
+    const size_t pages = (size_t)options.pages;
+    double *sorted = malloc(pages * sizeof(*sorted)), top, decades;
+
+    MUST_HOLD(sorted != NULL && picture_create(picture, wide, high, 0x10131a) == 0);
+    memcpy(sorted, all, pages * sizeof(*sorted));
+    qsort(sorted, pages, sizeof(*sorted), descending);
+    top = ceil(log10(sorted[0] * (double)pages));
+    decades = top - floor(log10(sorted[pages - 1] * (double)pages));
+    for (int k = 0; k <= (int)decades; k++)
+        for (int x = 0; x < wide; x++)
+            picture_mix(picture, x, (int)(k * high / decades), k == (int)top ? 0xe5355a : 0xffffff,
+                        k == (int)top ? 0.8 : 0.2);
+    for (int i = 0; i < 4 * wide; i++) {
+        size_t page = (size_t)pow((double)pages, i / (4.0 * wide)) - 1;
+        int y = (int)((top - log10(sorted[page] * (double)pages)) * high / decades);
+
+        for (int k = 0; k < 4; k++)
+            picture_mix(picture, i / 4 + k % 2, y + k / 2, 0xfbc84a, 0.5);
+    }
+    free(sorted);
+}
+
 static int report(const struct part *p, const double *all, struct app_result *result)
 {
+    struct picture picture;
     int status = 0;
 
     result->digest = app_digest(0, all, (size_t)options.pages);
@@ -141,21 +185,30 @@ static int report(const struct part *p, const double *all, struct app_result *re
                all[0] * 100, all[options.pages / 2] * 100);
     if (app_options.check)
         status = pagerank_compare("pagerank", &p->graph, all);
+    if (*output != '\0') {
+        draw(all, &picture);
+        status |= app_write_picture("pagerank", &picture, output);
+    }
     fflush(stdout);
     return status;
 }
 
 int main(int argc, char **argv)
 {
+    const char *const usual = output;
     struct part p = {0};
     struct app_result result = {.app = "pagerank", .by = "rcoll", .unit = "steps"};
     double *all;
     int rank, nranks, status = 0;
 
     app_parse(doc, option_table, argc, argv);
-    if (app_options.quick)
+    if (app_options.quick) {
         options = (struct pagerank_options)PAGERANK_OPTIONS_QUICK;
+        output = output == usual ? "" : output;
+    }
     MUST(NULL, rinit(&rank, &nranks));
+    if (rank == 0)
+        app_must_be_writable("pagerank", output);
     part_create(&p, rank, nranks);
     result.ranks = nranks;
     result.seconds = run(&p);

@@ -142,23 +142,29 @@ noinst_PROGRAMS += examples/pagerank
 examples_pagerank_SOURCES = \
 	examples/app.c \
 	examples/app.h \
+	examples/app_draw.h \
 	examples/app_pipes.h \
 	examples/must.h \
 	examples/pagerank.c \
 	examples/pagerank_graph.c \
-	examples/pagerank_graph.h
-examples_pagerank_LDADD = $(public) -lm
+	examples/pagerank_graph.h \
+	examples/picture.c \
+	examples/picture.h
+examples_pagerank_LDADD = $(public) $(PNG_LIBS) -lm
 
 noinst_PROGRAMS += examples/sample_sort
 examples_sample_sort_SOURCES = \
 	examples/app.c \
 	examples/app.h \
+	examples/app_draw.h \
 	examples/app_pipes.h \
 	examples/must.h \
+	examples/picture.c \
+	examples/picture.h \
 	examples/sample_sort.c \
 	examples/sort_keys.c \
 	examples/sort_keys.h
-examples_sample_sort_LDADD = $(public)
+examples_sample_sort_LDADD = $(public) $(PNG_LIBS)
 
 noinst_PROGRAMS += examples/elastic
 examples_elastic_SOURCES = \

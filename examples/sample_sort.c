@@ -9,7 +9,7 @@
  * read them. In the end, each process merges what it has received.
  *
  * The check is made of collectives, too: an exclusive scan of the numbers of keys is where those of
- * a process begin.
+ * a process begin. The picture has some keys of all processes, by a reduce: no process has all keys.
  *
  *     mpirun -n 4 sample_sort --keys 10000000
  */
@@ -19,10 +19,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app_draw.h"
 #include "app_pipes.h"
 #include "sort_keys.h"
 
+#define WIDE 720
+#define DOTS (4 * WIDE) /* keys in the picture */
+
 static struct sort_options options = SORT_OPTIONS_DEFAULT;
+static const char *output = "sample_sort.png";
 
 struct part {
     int rank, nranks;
@@ -35,12 +40,19 @@ struct part {
     size_t room, have;          /* keys that these can have, and do have */
     uint64_t *sorted;           /* one of the two */
     size_t most;                /* of all processes and rounds */
+    size_t *have_all;           /* keys of each process in the end */
+    uint64_t dot[2]
+                [DOTS]; /* at even distances: keys before and after, those of other processes 0 */
     uint64_t digest;
     double seconds;
     struct app_laps laps;
 };
 
-static const struct app_option option_table[] = {SORT_OPTION_TABLE(options), APP_END};
+static const struct app_option option_table[] = {
+    SORT_OPTION_TABLE(options),
+    APP_OUTPUT(&output),
+    APP_END,
+};
 
 static const char doc[] =
     "Sorts keys that are spread over the processes of a job.\v"
@@ -60,9 +72,10 @@ static void part_create(struct part *p)
     p->n = sort_first(&options, p->rank + 1, p->nranks) - sort_first(&options, p->rank, p->nranks);
     p->keys = rcoll_alloc(p->team, p->n * sizeof(*p->keys));
     p->sample = calloc((ranks + 1) * (size_t)options.samples, sizeof(*p->sample));
-    p->counts = calloc(2 * ranks, sizeof(*p->counts));
+    p->counts = calloc(3 * ranks, sizeof(*p->counts));
     MUST_HOLD(p->keys != NULL && p->sample != NULL && p->counts != NULL);
     p->counts_in = p->counts + ranks;
+    p->have_all = p->counts_in + ranks;
     MUST_HOLD(app_laps_begin(&p->laps, (uint64_t)options.rounds) == 0);
 }
 
@@ -111,6 +124,65 @@ static double sort(struct part *p)
     return beyond;
 }
 
+/* ---- the picture ---- */
+
+/* What the picture needs of n keys, which are in place `first` of all and behind it. */
+static void take_dots(uint64_t dot[DOTS], const uint64_t *keys, size_t n, size_t first)
+{
+    for (size_t i = 0; i < DOTS; i++) {
+        size_t at = (size_t)options.keys * i / DOTS;
+
+        dot[i] = at >= first && at - first < n ? keys[at - first] : 0;
+    }
+}
+
+static void draw_dots(struct picture *picture, const uint64_t dot[DOTS], uint64_t largest, int high,
+                      uint32_t colour)
+{
+    for (int i = 0; i < DOTS; i++) {
+        int y = (int)((1 - (double)dot[i] / (double)largest) * (high - 2));
+
+        for (int k = 0; k < 4; k++)
+            picture_mix(picture, i * WIDE / DOTS + k % 2, y + k / 2, colour, 0.6);
+    }
+}
+
+/* Keys by their places: before, blue, and after, yellow; dotted lines are the borders between processes. */
+static void draw(const struct part *p, struct picture *picture)
+{
+    const int high = 360;
+    uint64_t largest = 1;
+    size_t end = 0;
+
+    MUST_HOLD(picture_create(picture, WIDE, high, 0x10131a) == 0);
+    for (int i = 0; i < 2 * DOTS; i++)
+        largest = p->dot[i / DOTS][i % DOTS] > largest ? p->dot[i / DOTS][i % DOTS] : largest;
+    draw_dots(picture, p->dot[0], largest, high, 0x4aa3fb);
+    draw_dots(picture, p->dot[1], largest, high, 0xfbc84a);
+    for (int r = 0; r + 1 < p->nranks; r++) {
+        end += p->have_all[r];
+        for (int y = 0; y < high; y += 4)
+            picture_mix(picture, (int)(end * WIDE / (size_t)options.keys), y, 0xffffff, 0.7);
+    }
+}
+
+/* Of the last round, at rank 0; its exit status. */
+static int make_picture(struct part *p)
+{
+    static uint64_t all[2][DOTS];
+    struct picture picture;
+
+    if (*output == '\0')
+        return 0;
+    MUST(NULL, rcoll_reduce(p->team, p->dot, all, sizeof(all) / sizeof(all[0][0]), RGROUP_UINT64,
+                            RGROUP_SUM, 0));
+    if (p->rank != 0)
+        return 0;
+    memcpy(p->dot, all, sizeof(all));
+    draw(p, &picture);
+    return app_write_picture("sample_sort", &picture, output);
+}
+
 /* ---- the check ---- */
 
 /* The keys of all members are in order, and the same as before. */
@@ -134,10 +206,12 @@ static void check(struct part *p, uint64_t sum_before)
             last = all[r].last;
         }
         p->most = all[r].count > p->most ? all[r].count : p->most;
+        p->have_all[r] = all[r].count;
     }
     free(all);
 
     MUST(NULL, rcoll_exscan(p->team, &count, &position, 1, RGROUP_UINT64, RGROUP_SUM));
+    take_dots(p->dot[1], p->sorted, p->have, position);
     sums[0] = sum_before - sort_sum(p->sorted, p->have);
     sums[1] = sort_digest(p->sorted, p->have, position);
     sums[2] = count;
@@ -156,6 +230,7 @@ static void run(struct part *p)
         double began;
 
         sort_generate(round, sort_first(&options, p->rank, p->nranks), p->keys, p->n);
+        take_dots(p->dot[0], p->keys, p->n, sort_first(&options, p->rank, p->nranks));
         sum = sort_sum(p->keys, p->n);
         make_room(p, p->n);
         MUST(NULL, rcoll_barrier(p->team));
@@ -172,13 +247,19 @@ static void run(struct part *p)
 
 int main(int argc, char **argv)
 {
-    struct part p = {0};
+    static struct part p;
+    const char *const usual = output;
     struct app_result result = {.app = "sample_sort", .by = "rcoll", .unit = "keys"};
+    int status;
 
     app_parse(doc, option_table, argc, argv);
-    if (app_options.quick)
+    if (app_options.quick) {
         options = (struct sort_options)SORT_OPTIONS_QUICK;
+        output = output == usual ? "" : output;
+    }
     MUST(NULL, rinit(&p.rank, &p.nranks));
+    if (p.rank == 0)
+        app_must_be_writable("sample_sort", output);
     part_create(&p);
     run(&p);
     result.ranks = p.nranks;
@@ -193,8 +274,9 @@ int main(int argc, char **argv)
             printf("sample_sort: right: the same keys are in order; no process has more than %.2f "
                    "times its share\n",
                    (double)p.most * p.nranks / options.keys);
-        fflush(stdout);
     }
+    status = make_picture(&p);
+    fflush(stdout);
     MUST(NULL, rcoll_close(p.team));
     MUST(NULL, rexit());
     free(p.sample);
@@ -202,5 +284,5 @@ int main(int argc, char **argv)
     free(p.received);
     free(p.other);
     free(p.laps.beyond);
-    return 0;
+    return status;
 }
