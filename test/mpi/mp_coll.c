@@ -774,10 +774,11 @@ static void views_held_too_long(void)
 
 #define HELD_COUNT 7680 /* numbers of a block of 60 KiB */
 
-/* Operations beside views that are held have the heap that is left, all of it. */
-static void views_held_beside_heap(void)
+/* Operations beside views that are held have the heap that is left, all of it. Not `all`: the last member alone holds views. */
+static void views_held_beside_heap(bool all_hold)
 {
     rcoll_team_config_t cfg = {.context = 13, .heap_bytes = 1 << 20};
+    bool holds = all_hold || mp_rank == mp_ranks - 1;
     double *own = calloc(HELD_COUNT, sizeof(*own));
     double *all = calloc((size_t)mp_ranks * HELD_COUNT, sizeof(*all));
     rcoll_params_t gather = {.kind = RCOLL_ALLGATHER,
@@ -794,7 +795,7 @@ static void views_held_beside_heap(void)
     CHECK_OK(NULL, rcoll_set_timeout(team, 20000));
     for (int k = 0; k < 8; k++) {
         if (k == 3) { /* its block is the last one within what is used again first */
-            gather.flags = RCOLL_VIEWS;
+            gather.flags = holds ? RCOLL_VIEWS : 0;
             CHECK_OK(NULL, rcoll_plan(&held, team, &gather));
             gather.flags = 0;
             CHECK_OK(NULL, rcoll_start(held));
@@ -806,6 +807,53 @@ static void views_held_beside_heap(void)
             CHECK(NULL, all[(size_t)m * HELD_COUNT + HELD_COUNT - 1] == m + 100 * k);
     }
     CHECK_OK(NULL, rcoll_free(held));
+    CHECK_OK(NULL, rcoll_close(team));
+    free(own);
+    free(all);
+}
+
+#define FULL_COUNT                                                                                 \
+    2304 /* numbers of a block of 18 KiB: three fit into a heap of 64 KiB beside what has opened the team */
+
+/* The last member holds views, so that no other can send more than its heap: the deadline names the views, at it and at the others. */
+static void views_fill_a_heap(void)
+{
+    rcoll_team_config_t cfg = {.context = 14, .heap_bytes = 65536};
+    bool holds = mp_rank == mp_ranks - 1;
+    double *own = calloc(FULL_COUNT, sizeof(*own));
+    double *all = calloc((size_t)mp_ranks * FULL_COUNT, sizeof(*all));
+    rcoll_params_t gather = {.kind = RCOLL_ALLGATHER,
+                             .flags = holds ? RCOLL_VIEWS : 0,
+                             .from = own,
+                             .into = all,
+                             .count = FULL_COUNT,
+                             .element = sizeof(*own),
+                             .algorithm = "flat"};
+    rplan_t held, last;
+    rteam_t team;
+
+    CHECK(NULL, own != NULL && all != NULL);
+    CHECK_OK(NULL, rcoll_team(&team, &cfg, NULL, mp_ranks));
+    CHECK_OK(NULL, rcoll_plan(&held, team, &gather));
+    gather.flags = 0;
+    CHECK_OK(NULL, rcoll_plan(&last, team, &gather));
+    CHECK_OK(NULL, rcoll_start(held));
+    CHECK_OK(NULL, rcoll_wait(held));
+    for (int k = 0; k < 2; k++)
+        CHECK_OK(NULL, rcoll_run(team, &gather));
+    own[0] = mp_rank;
+    CHECK_OK(NULL, rcoll_start(last));
+    CHECK_OK(NULL, rcoll_set_timeout(team, 50));
+    CHECK_RC(-ETIMEDOUT, NULL, rcoll_wait(last));
+    CHECK_ERROR(NULL, holds ? "this member holds the views of operation"
+                            : "has not given back the views of operation");
+    CHECK_OK(NULL, rcoll_set_timeout(team, 60000));
+    CHECK_OK(NULL, network_barrier());
+    if (holds)
+        CHECK_OK(NULL, rcoll_release(held));
+    CHECK_OK(NULL, rcoll_wait(last));
+    for (int m = 0; m < mp_ranks; m++)
+        CHECK(NULL, all[(size_t)m * FULL_COUNT] == m);
     CHECK_OK(NULL, rcoll_close(team));
     free(own);
     free(all);
@@ -859,7 +907,9 @@ int main(int argc, char **argv)
         parts_come_and_go();
     if (mp_ranks > 1 && on_one_host()) {
         views_held_too_long();
-        views_held_beside_heap();
+        views_held_beside_heap(true);
+        views_held_beside_heap(false);
+        views_fill_a_heap();
     }
     if (mp_ranks > 1)
         mismatches(!on_one_host());

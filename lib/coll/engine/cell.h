@@ -88,6 +88,8 @@ struct head {
     unsigned char unused[24];
     alignas(CACHE_LINE) _Atomic uint64_t
         done; /* operations below this number are over here, and their views released */
+    _Atomic uint64_t
+        views; /* the oldest operation with RCOLL_VIEWS that has been started here, and whose views are not released; 0: none */
     alignas(CACHE_LINE) uint64_t cpus[HEAD_CPUS / 64]; /* processors that this process may use */
     alignas(CACHE_LINE) _Atomic uint64_t started[HEAD_STARTED]; /* number << 32 | check */
 };

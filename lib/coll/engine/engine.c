@@ -66,11 +66,34 @@ static inline void engine_number(struct rteam *t, struct rplan *plan)
     t->number += plan->parts.numbers;
 }
 
+/* The oldest operation in flight that has views: its block may stay in use for as long as the program likes. 0: there is none. */
+static uint64_t engine_oldest_views(const struct rteam *t)
+{
+    const struct link *link;
+
+    for (link = t->queue.next; link != &t->queue; link = link->next) {
+        const struct rplan *plan = container_of(link, const struct rplan, in_queue);
+
+        if ((plan->params.flags & RCOLL_VIEWS) != 0)
+            return plan->number;
+    }
+    return 0;
+}
+
+/* A mate that has received a message of such an operation finds that it has views. */
+static void engine_publish_views(struct rteam *t)
+{
+    /* relaxed: before the release of step_publish */
+    atomic_store_explicit(&t->head->views, engine_oldest_views(t), memory_order_relaxed);
+}
+
 static void engine_append(struct rteam *t, struct rplan *plan, enum plan_state state)
 {
     plan->state = state;
     t->weight += plan->weight;
     list_append(&t->queue, &plan->in_queue);
+    if (UNLIKELY((plan->params.flags & RCOLL_VIEWS) != 0))
+        engine_publish_views(t);
 }
 
 void engine_start(struct rteam *t, struct rplan *plan)
@@ -87,15 +110,16 @@ static void engine_free_blocks(struct rteam *t)
     ring_release(&t->ring, t->nmates > 0 ? t->floor : t->done);
 }
 
-/* Whether an operation in flight has views: its block may stay in use for as long as the program likes. */
+/* Whether an operation in flight has views, at this member or at a mate: the blocks of this heap from then on may stay in use. */
 static bool engine_has_views(const struct rteam *t)
 {
-    const struct link *link;
+    for (int i = 0; i < t->nmates; i++) {
+        const struct head *head = (const struct head *)(const void *)t->board_of[t->mates[i]];
 
-    for (link = t->queue.next; link != &t->queue; link = link->next)
-        if ((container_of(link, const struct rplan, in_queue)->params.flags & RCOLL_VIEWS) != 0)
+        if (atomic_load_explicit(&head->views, memory_order_relaxed) != 0)
             return true;
-    return false;
+    }
+    return engine_oldest_views(t) != 0;
 }
 
 static bool engine_allocate(struct rteam *t, struct rplan *plan, size_t bytes)
@@ -246,6 +270,8 @@ static void engine_leave(struct rplan *plan, int result)
     plan->state = PLAN_IDLE;
     plan->team->weight -= plan->weight;
     list_remove(&plan->in_queue);
+    if (UNLIKELY((plan->params.flags & RCOLL_VIEWS) != 0))
+        engine_publish_views(plan->team);
     if (plan->free_at_end && !plan->in_call)
         plan_destroy(plan);
 }

@@ -27,7 +27,7 @@ bool ring_alloc(struct ring *r, uint64_t number, size_t bytes, bool near, size_t
         return false;
     r->head = head + bytes;
     r->block[(r->first + r->count++) % RING_BLOCKS] =
-        (struct ring_block){.number = number, .end = r->head};
+        (struct ring_block){.number = number, .start = head};
     *at = (size_t)offset;
     return true;
 }
@@ -35,8 +35,9 @@ bool ring_alloc(struct ring *r, uint64_t number, size_t bytes, bool near, size_t
 void ring_release(struct ring *r, uint64_t number)
 {
     while (r->count > 0 && r->block[r->first].number < number) {
-        r->tail = r->block[r->first].end;
         r->first = (r->first + 1) % RING_BLOCKS;
         r->count--;
     }
+    if (r->count > 0) /* else the next block begins anew */
+        r->tail = r->block[r->first].start;
 }

@@ -4,7 +4,7 @@
  *
  * Blocks are allocated in the order of operations, and freed in the same order when all mates are beyond the operation: so a
  * ring is all that it takes. Positions only grow; a block never wraps. One that is to be near, and would be beyond RING_NEAR, is at the beginning
- * again where that is free: what was used last is in the caches.
+ * again where that is free: what was used last is in the caches. What is left out there is free again when all blocks before it are.
  */
 #ifndef COLL_ENGINE_RING_H
 #define COLL_ENGINE_RING_H
@@ -22,7 +22,7 @@ struct ring {
     uint64_t head, tail;
     uint32_t first, count; /* blocks in use: block[first] is the oldest */
     struct ring_block {
-        uint64_t number, end; /* the operation, and the position behind the block */
+        uint64_t number, start; /* the operation, and the position of the block */
     } block[RING_BLOCKS];
 };
 

@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define WAIT_POLLS_PIPES 32     /* where polls are of pipes, which may be system calls */
@@ -228,12 +229,29 @@ static int wait_held(const struct rplan *held, const struct rplan *plan, const c
         plan->state == PLAN_QUEUED ? ", or give the team a larger heap_bytes" : "");
 }
 
+/* Views that are not released, here or at a mate, may be what an operation waits for: of the heap of a member all is in use behind them. */
+static void wait_find_views(const struct rplan *first, const struct head *head, char *text,
+                            size_t bytes)
+{
+    uint64_t views = head != NULL ? atomic_load_explicit(&head->views, memory_order_relaxed) : 0;
+
+    text[0] = '\0';
+    if (first->state == PLAN_HELD)
+        snprintf(text, bytes,
+                 "; this member holds the views of operation %llu, which keep memory of others in "
+                 "use: rcoll_release gives them back",
+                 (unsigned long long)first->number);
+    else if (views != 0)
+        snprintf(text, bytes, "; it has not given back the views of operation %llu (rcoll_release)",
+                 (unsigned long long)views);
+}
+
 static int wait_timed_out(const struct rteam *t, const char *call, int timeout_ms)
 {
     const struct link *link = t->queue.next;
     const struct rplan *plan, *first;
     const struct head *head;
-    char name[80];
+    char name[80], views[160];
     int late;
 
     while (link != &t->queue &&
@@ -251,17 +269,18 @@ static int wait_timed_out(const struct rteam *t, const char *call, int timeout_m
         return coll_fail(-ETIMEDOUT, "%s: operation %llu, %s, is not over within %d ms", call,
                          (unsigned long long)plan->number, name, timeout_ms);
     head = (const struct head *)(const void *)t->board_of[late];
+    wait_find_views(first, head, views, sizeof(views));
     if (head == NULL)
         return coll_fail(
             -ETIMEDOUT,
-            "%s: operation %llu, %s, is not over within %d ms: member %d, rank %d, has not come",
-            call, (unsigned long long)plan->number, name, timeout_ms, late, t->rank[late]);
+            "%s: operation %llu, %s, is not over within %d ms: member %d, rank %d, has not come%s",
+            call, (unsigned long long)plan->number, name, timeout_ms, late, t->rank[late], views);
     return coll_fail(
         -ETIMEDOUT,
         "%s: operation %llu, %s, is not over within %d ms: member %d, rank %d, has not come; "
-        "the first that is not over there is %llu",
+        "the first that is not over there is %llu%s",
         call, (unsigned long long)plan->number, name, timeout_ms, late, t->rank[late],
-        (unsigned long long)atomic_load_explicit(&head->done, memory_order_relaxed));
+        (unsigned long long)atomic_load_explicit(&head->done, memory_order_relaxed), views);
 }
 
 int team_timed_out(struct rteam *t, const char *call, int timeout_ms)
