@@ -16,6 +16,7 @@ mpi_programs = \
 	test/mpi/mp_bootstrap \
 	test/mpi/mp_coll \
 	test/mpi/mp_coll_alone \
+	test/mpi/mp_coll_dump \
 	test/mpi/mp_coll_recovery \
 	test/mpi/mp_coll_threads \
 	test/mpi/mp_compose \
@@ -172,6 +173,7 @@ mpi_tests = \
 	test/mpi/mp_coll_alone-2.mpi \
 	test/mpi/mp_coll_alone-3.mpi \
 	test/mpi/mp_coll_alone-8.mpi \
+	test/mpi/mp_coll_dump-5.mpi \
 	test/mpi/mp_coll_recovery-3.mpi \
 	test/mpi/mp_coll_recovery-3-apart.mpi \
 	test/mpi/mp_coll_recovery-3-async.mpi \
@@ -340,6 +342,7 @@ test_mpi_mp_mcast_LDADD = $(public)
 test_mpi_mp_mcast_recovery_LDADD = $(public)
 test_mpi_mp_coll_LDADD = $(public)
 test_mpi_mp_coll_alone_LDADD = $(public)
+test_mpi_mp_coll_dump_LDADD = $(public)
 test_mpi_mp_coll_recovery_LDADD = $(public)
 test_mpi_mp_coll_threads_LDADD = $(public)
 test_mpi_mp_event_LDADD = $(public)
