@@ -18,6 +18,7 @@ unit_tests = \
 	test/unit/test_coll_graph \
 	test/unit/test_coll_names \
 	test/unit/test_coll_plans \
+	test/unit/test_coll_ring \
 	test/unit/test_coll_sim \
 	test/unit/test_collective \
 	test/unit/test_config \
