@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a program can print: the reduction of figure 5.4 of the thesis by five members, in each format of rcoll_dump; a graph of the program's
- * own; and with RCOLL_EXPLAIN=1 what is chosen for a plan, and among what.
+ * own; and with RCOLL_EXPLAIN=1 what is chosen for a plan, and among what. Settings that differ between members are those of member 0 at all.
  */
 #include "test/lib/mp_check.h"
 
@@ -168,26 +168,53 @@ static void explained(rteam_t team, const rcoll_params_t *p, char text[TEXT_MOST
     CHECK_OK(NULL, rcoll_free(plan));
 }
 
+/* Each member sends to its right neighbor alone: a ring, as member 0 has it, and no tree. */
+static void own_ring(rteam_t team, const rcoll_params_t *p)
+{
+    char part[40], *text;
+    rplan_t plan;
+
+    CHECK_OK(NULL, rcoll_plan(&plan, team, p));
+    text = dump_of(plan, RCOLL_TEXT);
+    snprintf(part, sizeof(part), " to %d, slot ", (mp_rank + 1) % NODES);
+    CHECK(NULL, occurrences(text, ": send ") == 2 * (NODES - 1));
+    CHECK(NULL, occurrences(text, part) == 2 * (NODES - 1));
+    free(text);
+    CHECK_OK(NULL, rcoll_free(plan));
+}
+
+static void settings_of_member_0(void)
+{
+    const char *rank = getenv("PMIX_RANK");
+    bool first = rank == NULL || strcmp(rank, "0") == 0;
+
+    setenv("RCOLL_ALGORITHM", first ? "allreduce=ring" : "allreduce=tree:3", 1);
+    setenv("RCOLL_MODEL", first ? "L=150" : "sigma=77 m=500", 1);
+}
+
 static void explanations(rteam_t team)
 {
-    double from[3] = {0}, into[3];
+    double from[100] = {0}, into[100];
     rcoll_params_t p = {.kind = RCOLL_ALLREDUCE,
                         .from = from,
                         .into = into,
-                        .count = 3,
+                        .count = 100,
                         .type = RGROUP_DOUBLE,
                         .op = RGROUP_SUM};
     char text[TEXT_MOST];
 
+    own_ring(team, &p);
     explained(team, &p, text);
+    CHECK_OK(NULL, rcoll_run(team, &p)); /* alike at all members */
     if (mp_rank != 0) {
         CHECK(NULL, text[0] == '\0');
         return;
     }
-    must_have(text, "allreduce of 3 elements of 8 bytes, 5 members on 1 hosts of ");
-    must_have(text, "flat");
-    must_have(text, "exchange");
-    must_have(text, "ring");
+    must_have(text, "allreduce of 100 elements of 8 bytes, 5 members on 1 hosts of ");
+    must_have(text, " cores: ring\n");
+    must_have(text, "  flat ");
+    must_have(text, "  exchange ");
+    must_have(text, "  tree:2 ");
 }
 
 int main(int argc, char **argv)
@@ -195,6 +222,7 @@ int main(int argc, char **argv)
     rteam_t team;
 
     setenv("RCOLL_EXPLAIN", "1", 1);
+    settings_of_member_0();
     mp_begin(argc, argv, NODES);
     REQUIRE(mp_ranks == NODES, "%d ranks; figure 5.4 has %d", mp_ranks, NODES);
     CHECK_OK(NULL, rcoll_team(&team, NULL, NULL, NODES));
