@@ -95,9 +95,9 @@ static void change_head(struct noise *n, char *mem, uint64_t bytes)
         words[random_draw(&n->random) % (sizeof(*head) / 8)] = random_draw(&n->random);
         break;
     case 1:
-        atomic_store(&head->started[random_draw(&n->random) % HEAD_STARTED],
-                     random_draw(&n->random) % (4 * DEPTH) << 32 |
-                         (uint32_t)random_draw(&n->random));
+        atomic_store(
+            &head->started[random_draw(&n->random) % HEAD_STARTED],
+            head_started(random_draw(&n->random) % (4 * DEPTH), (uint32_t)random_draw(&n->random)));
         break;
     default:
         atomic_store(&head->done, edge_value(&n->random, atomic_load(&head->done), bytes));

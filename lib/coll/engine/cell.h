@@ -2,7 +2,7 @@
 /*
  * cell.h: what is in the memory that a member shows to its host (doc/collectives.md "The board").
  *
- *     head    768 bytes: what the member is, `done`, and which operations it has begun
+ *     head    512 bytes: what the member is, `done`, and which operations it has begun
  *     cells   lines for messages: slot 0, the only one of most operations, has one for each of `depth` operations, the others for each of
  *             CELL_DEPTH: those of one slot follow each other, cell[slot][number mod its depth]
  *     heap    messages of more than CELL_BYTES, a ring in the order of operations; its first BOARD_HEAP_FIRST bytes are allocated when the
@@ -19,7 +19,7 @@
  * 3. `done` never decreases.
  * 4. A message in memory of its process is as it was until all receivers have answered, or `withdrawn` is not 0: a receiver loads that when
  *    it has read the message.
- * 5. started[k mod 64] has the low 32 bits of k, and the check of operation k, from the moment at which k begins until k + 64 does.
+ * 5. started[k mod 64] has 16 bits of k / 64 + 1, and 16 of the check of operation k, from the moment at which k begins until k + 64 does.
  */
 #ifndef COLL_ENGINE_CELL_H
 #define COLL_ENGINE_CELL_H
@@ -29,6 +29,7 @@
 #include <assert.h>
 #include <stdalign.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -74,7 +75,7 @@ static inline size_t cell_count(uint32_t depth)
     return depth + (size_t)(CELL_SLOTS - 1) * cell_depth(depth, 1);
 }
 
-#define HEAD_MAGIC UINT64_C(0x31306c6c6f637200) /* "rcoll01" */
+#define HEAD_MAGIC UINT64_C(0x32306c6c6f637200) /* "rcoll02" */
 #define HEAD_CPUS 1024
 #define HEAD_STARTED 64 /* at least the largest depth */
 
@@ -91,9 +92,32 @@ struct head {
     _Atomic uint64_t
         views; /* the oldest operation with RCOLL_VIEWS that has been started here, and whose views are not released; 0: none */
     alignas(CACHE_LINE) uint64_t cpus[HEAD_CPUS / 64]; /* processors that this process may use */
-    alignas(CACHE_LINE) _Atomic uint64_t started[HEAD_STARTED]; /* number << 32 | check */
+    alignas(CACHE_LINE) _Atomic uint32_t started[HEAD_STARTED]; /* head_started() */
 };
-static_assert(sizeof(struct head) == 768, "twelve lines");
+static_assert(sizeof(struct head) == 512, "eight lines");
+static_assert(sizeof(struct head) +
+                      (HEAD_STARTED + (CELL_SLOTS - 1) * CELL_DEPTH) * sizeof(struct cell) ==
+                  36 * 1024,
+              "with the default depth, head and cells are nine pages");
+
+#define HEAD_CHECK UINT32_C(0xffff) /* bits of a check in `started` */
+
+/*
+ * What `started` has of an operation: 16 bits of its check, and 16 of its lap, from 1; 0: none has begun. So a word is taken for that of another
+ * operation only if one member is exactly 2^22 operations behind a mate.
+ */
+static inline uint32_t head_started(uint64_t number, uint32_t check)
+{
+    return (uint32_t)(number / HEAD_STARTED + 1) << 16 | (check & HEAD_CHECK);
+}
+
+/* Whether a word is that of an operation of this number, and of another check. */
+static inline bool head_contradicts(uint32_t started, uint64_t number, uint32_t check)
+{
+    const uint32_t other = started ^ head_started(number, check);
+
+    return other >> 16 == 0 && other != 0;
+}
 
 /* Of agreements, one after the other; see agree.h. */
 struct agree_words {

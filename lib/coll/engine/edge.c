@@ -391,10 +391,10 @@ static bool edge_may_keep(const struct rteam *t, const struct edge *edge, uint64
 static int edge_check_probe(struct rteam *t, const struct operation *o, int member, uint64_t tag)
 {
     const struct operation probed = {.number = o->number + (uint64_t)edge_distance(tag, o->number)};
-    const uint64_t started =
+    const uint32_t started =
         atomic_load_explicit(&t->head->started[probed.number % HEAD_STARTED], memory_order_relaxed);
 
-    if (started >> 32 != (uint32_t)probed.number || ((started ^ tag) & EDGE_CHECK) == 0)
+    if (!head_contradicts(started, probed.number, (uint32_t)(tag & EDGE_CHECK)))
         return 0;
     return team_fail_other(t, &probed, member);
 }

@@ -170,7 +170,7 @@ static inline void engine_begin(struct rteam *t, struct rplan *plan, const struc
     o->check = plan->history;
     /* relaxed: number and check are one word */
     atomic_store_explicit(&t->head->started[plan->number % HEAD_STARTED],
-                          plan->number << 32 | o->check, memory_order_relaxed);
+                          head_started(plan->number, o->check), memory_order_relaxed);
     o->next = 0;
     if (UNLIKELY(o->ahead))
         memset(o->is_done, 0, (o->steps_allocated / 64 + 1) * sizeof(*o->is_done));

@@ -102,10 +102,10 @@ static void team_compare_operation(struct rteam *t, const struct operation *o)
 {
     for (int i = 0; i < t->nmates; i++) {
         const struct head *head = (const struct head *)(const void *)t->board_of[t->mates[i]];
-        uint64_t started =
+        uint32_t started =
             atomic_load_explicit(&head->started[o->number % HEAD_STARTED], memory_order_relaxed);
 
-        if (started >> 32 == (uint32_t)o->number && (uint32_t)started != o->check) {
+        if (head_contradicts(started, o->number, o->check)) {
             (void)team_fail_other(t, o, t->mates[i]); /* sleeps: no board is loaded after it */
             return;
         }
