@@ -261,7 +261,10 @@ typedef struct rregion *rregion_t;
  */
 int rregion_open(rregion_t *region, rch_t ch, void *buf, size_t bytes);
 
-/* The same of memory of a device at buf: copy_out and copy_in of the table move its bytes. The table stays in place until the region is closed. */
+/*
+ * The same of memory of a device at buf: copy_out and copy_in of the table move its bytes. ch and buf NULL: memory that its alloc makes
+ * and rregion_close frees, which other processes of this host can import (windows). The table stays in place until the region is closed.
+ */
 int rregion_open_device(rregion_t *region, rch_t ch, const rmemory_ops_t *memory, void *buf,
                         size_t bytes);
 
@@ -304,12 +307,20 @@ typedef struct rwindow_handle {
 typedef enum {
     RWINDOW_MAPPED = 1, /* its memory is mapped here: one copy, by this processor */
     RWINDOW_CROSS = 2,  /* the kernel copies between the two address spaces */
-    RWINDOW_REMOTE = 3  /* by the network; the near memory must be in a region */
+    RWINDOW_REMOTE = 3, /* by the network; the near memory must be in a region */
+    RWINDOW_DEVICE = 4  /* memory of a device, imported here: by the calls of a table */
 } rwindow_way_t;
 
 /* Opens a region to the process at the other end of ch, by ch's backend; stays open when ch is closed. Does not wait. */
 int rwindow_open(rwindow_t *window, rch_t ch, rregion_t region, int flags,
                  rwindow_handle_t *handle);
+
+/*
+ * Of a window of memory of a device. RWINDOW_WRITE: what the peer has placed there, before the message that this process has read, is
+ * visible to the device afterwards. RWINDOW_READ: what the device has stored there is what the peer fetches after a later message. flags
+ * is one of the two. Without effect on memory of the host.
+ */
+int rwindow_sync(rwindow_t window, uint64_t at, size_t bytes, int flags);
 
 /*
  * Takes back the memory of a window with RWINDOW_WRITE alone, which stays open: from the return on nothing is placed there, and what the peer
@@ -322,6 +333,13 @@ int rwindow_close(rwindow_t window);
 
 /* Attaches the peer's window to ch, which writes to it. -ENOTSUP: the two processes have no way. flags: 0 or R_NOWAIT. */
 int rwindow_attach(rremote_t *remote, rch_t ch, const rwindow_handle_t *handle, int flags);
+
+/*
+ * The same of a window of memory of a device, which import of the table makes accessible here. The table stays in place until the window is
+ * detached.
+ */
+int rwindow_attach_device(rremote_t *remote, rch_t ch, const rmemory_ops_t *memory,
+                          const rwindow_handle_t *handle, int flags);
 
 /* Detaches a window; rclose of its pipe does too. -EBUSY: transfers are in flight; rdone() waits for them. */
 int rwindow_detach(rremote_t remote);

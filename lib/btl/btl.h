@@ -379,7 +379,8 @@ struct btl_ops {
 
     /*
      * A descriptor of memory that the peer has lent by one: the caller's, and to be checked before it
-     * is used. -EPROTO: the key is invalid, or names less. NULL as lend_descriptor.
+     * is used. -EAGAIN: its announcement has not arrived yet. -EPROTO: the key is invalid, or names
+     * less. NULL as lend_descriptor.
      */
     int (*borrow_descriptor)(struct btl *btl, int peer, const struct btl_key *key, size_t bytes,
                              int *fd, struct error *err);

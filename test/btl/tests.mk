@@ -50,6 +50,7 @@ sim_tests = \
 	test/unit/test_device-1+tcp.sim \
 	test/unit/test_device_region-1.sim \
 	test/unit/test_device_region-1+tcp.sim \
+	test/unit/test_device_window-1.sim \
 	test/unit/test_eager-1+tcp.sim \
 	test/unit/test_growth-1-0.sim \
 	test/unit/test_growth-1+tcp.sim \

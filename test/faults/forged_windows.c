@@ -3,8 +3,10 @@
  * forged_windows.c: a byzantine owner of windows (doc/windows.md "A byzantine peer"), RPIPE_CROSS, and fork.
  *
  * Rank 1 sends handles that name what it has not made accessible, each with a checksum that fits; rank 0 must refuse each of them with the
- * right code, keep nothing of it, and then use an honest one. Then each of the two ends has RPIPE_CROSS=0, and rank 0 forks.
+ * right code, keep nothing of it, and then use an honest one. Then each of the two ends has RPIPE_CROSS=0, and rank 0 forks. Windows of memory
+ * of a device (test/lib/fake_device.h) are among them.
  */
+#include "test/lib/fake_device.h"
 #include "test/lib/job.h"
 
 #include "btl/shm/mapping.h"
@@ -17,6 +19,9 @@
 #define SHORT_MS 150
 
 static char program[BYTES], near[BYTES];
+
+static struct fake_device device = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static rmemory_ops_t table;
 
 struct plan {
     const char *cross[2]; /* RPIPE_CROSS of both ranks */
@@ -40,21 +45,30 @@ struct owner {
     rregion_t region[2];
     rwindow_t window[2];
     struct window_wire honest[2];
+    rregion_t device_region;
+    rwindow_t device_window;
+    struct window_wire device_honest;
 };
 
-/* A handle with a checksum that fits, and what must become of it. */
-static void show(struct owner *o, struct window_wire w, int code, const char *what)
+/* A handle with a checksum that fits, how it is attached, and what must become of it. */
+static void show_as(struct owner *o, struct window_wire w, bool as_device, int code,
+                    const char *what)
 {
     struct {
         struct window_wire wire;
-        int64_t code;
+        int64_t code, device;
         char what[48];
-    } message = {.code = code};
+    } message = {.code = code, .device = as_device};
 
     handle_seal(&w);
     message.wire = w;
     snprintf(message.what, sizeof(message.what), "%s", what);
     CHECK(o->ch, rsend(o->ch, &message, sizeof(message), 0) == 0);
+}
+
+static void show(struct owner *o, struct window_wire w, int code, const char *what)
+{
+    show_as(o, w, false, code, what);
 }
 
 static void forge_head(struct owner *o)
@@ -119,6 +133,47 @@ static void forge_cross(struct owner *o)
     show(o, w, -EPROTO, "with another access than was lent");
 }
 
+static void forge_device(struct owner *o)
+{
+    struct window_wire w = o->honest[0];
+
+    show_as(o, w, true, -EPROTO, "of the host");
+    w.access |= HANDLE_DEVICE;
+    show_as(o, w, true, -EPROTO, "of the host, of which it claims a device");
+    w = o->device_honest;
+    show(o, w, -EPROTO, "of a device");
+    w.access &= (uint8_t)~HANDLE_DEVICE;
+    show(o, w, -EPROTO, "of a device, of which it claims the host");
+    w.key.word[KEY_ACCESS] = BTL_PEER_ATOMICS | KEY_LENT;
+    show(o, w, -ETIMEDOUT, "of a device, named as a segment to come");
+    w = o->device_honest, w.access = HANDLE_DEVICE;
+    show_as(o, w, true, -EPROTO, "of a device, without access");
+    w = o->device_honest, w.bytes += 1;
+    show_as(o, w, true, -EPROTO, "of a device, longer than what was passed");
+    w = o->device_honest, w.bytes = UINT64_MAX;
+    show_as(o, w, true, -EPROTO, "of a device, beyond the address space");
+    w = o->device_honest, w.key.word[KEY_SLAB] = 0;
+    show_as(o, w, true, -EPROTO, "of a device, without a number");
+    w = o->device_honest, w.key.word[KEY_SLAB] = o->honest[0].key.word[KEY_SLAB];
+    show_as(o, w, true, -EPROTO, "of a device, with the number of a segment");
+    w = o->device_honest, w.key.word[KEY_SLAB] += 1000;
+    show_as(o, w, true, -ETIMEDOUT, "of a device, that never arrives");
+    w = o->device_honest, w.key.word[KEY_SLAB] = UINT64_MAX;
+    show_as(o, w, true, -ETIMEDOUT, "of a device, with the largest number");
+    show_as(o, o->device_honest, true, 0, "honest, of a device");
+}
+
+static void own_device(struct owner *o)
+{
+    rwindow_handle_t handle;
+
+    CHECK(NULL, rregion_open_device(&o->device_region, NULL, &table, NULL, BYTES) == 0);
+    CHECK(o->ch, rwindow_open(&o->device_window, o->ch, o->device_region,
+                              RWINDOW_READ | RWINDOW_WRITE, &handle) == 0);
+    memcpy(&o->device_honest, &handle, sizeof(handle));
+    forge_device(o);
+}
+
 static void own(const struct plan *plan, struct board *board, struct owner *o)
 {
     bool cross = strcmp(plan->cross[1], "0") != 0, both = cross && strcmp(plan->cross[0], "0") != 0;
@@ -141,6 +196,7 @@ static void own(const struct plan *plan, struct board *board, struct owner *o)
     forge_mapped(o);
     if (both)
         forge_cross(o);
+    own_device(o);
     show(o, o->honest[0], 0, "honest, of the library");
     if (cross)
         show(o, o->honest[1], both ? 0 : -ENOTSUP, "honest, of the program");
@@ -149,6 +205,8 @@ static void own(const struct plan *plan, struct board *board, struct owner *o)
     for (int i = 0; i < (cross ? 2 : 1); i++)
         CHECK(NULL, rwindow_close(o->window[i]) == 0);
     CHECK(NULL, rregion_close(o->region[0]) == 0 && rregion_close(o->region[1]) == 0);
+    CHECK(NULL, rwindow_close(o->device_window) == 0 && rregion_close(o->device_region) == 0);
+    EXPECT(device.allocations == 0, "memory of the device is left");
 }
 
 /* ---- the user ---- */
@@ -182,7 +240,7 @@ static void use(rch_t in, rch_t out, struct board *board)
 {
     struct {
         rwindow_handle_t handle;
-        int64_t code;
+        int64_t code, device;
         char what[48];
     } message;
     size_t bytes = 0;
@@ -192,7 +250,8 @@ static void use(rch_t in, rch_t out, struct board *board)
         rremote_t remote = NULL;
 
         CHECK(out, rset_timeout(out, message.code == -ETIMEDOUT ? SHORT_MS : PATIENCE_MS) == 0);
-        rc = rwindow_attach(&remote, out, &message.handle, 0);
+        rc = message.device ? rwindow_attach_device(&remote, out, &table, &message.handle, 0)
+                            : rwindow_attach(&remote, out, &message.handle, 0);
         if (rc != message.code)
             printf("a window %s: %d, not %d: %s\n", message.what, rc, (int)message.code,
                    rerror(out));
@@ -204,6 +263,7 @@ static void use(rch_t in, rch_t out, struct board *board)
             CHECK(out, strstr(rerror(out), "RPIPE_CROSS") != NULL);
     }
     CHECK(in, rc == R_EOF);
+    EXPECT(device.imports == 0, "memory of the device that was imported is left");
 }
 
 static int be(int rank, struct board *board, const void *arguments)
@@ -212,6 +272,7 @@ static int be(int rank, struct board *board, const void *arguments)
     struct owner o = {0};
     rch_t in = NULL, out = NULL;
 
+    table = fake_ops(&device);
     setenv("RPIPE_CROSS", plan->cross[rank], 1);
     CHECK(NULL, rinit(NULL, NULL) == 0);
     if (rank == 1) {
@@ -251,9 +312,9 @@ int main(void)
 {
     static const struct plan both = {{"1", "1"}}, user = {{"0", "1"}}, owner = {{"1", "0"}};
 
-    play(&both, 24);
-    play(&user, 16);
-    play(&owner, 15);
+    play(&both, 37);
+    play(&user, 29);
+    play(&owner, 28);
     printf("%s\n", check_failures == 0 ? "every forged window was refused" : "FAILED");
     return check_failures != 0;
 }

@@ -28,7 +28,7 @@ struct player {
     bool again;   /* calls whose deadline passes are made again */
     rch_t end[4]; /* open ends */
     int ends;
-    rregion_t region[2]; /* to give back when those are closed */
+    rregion_t region[3]; /* to give back when those are closed */
     int regions;
 };
 

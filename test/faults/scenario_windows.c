@@ -2,18 +2,25 @@
 /*
  * scenario_windows.c: windows (doc/windows.md), while their owner or their user dies or is stopped: see scenario_ends.h.
  *
- * Rank 1 owns two windows, memory of the library and of the program, and sends their handles; rank 0 writes into them, each time with a
- * message behind the bytes, and fetches from them. The owner checks every byte when it has the message, and answers: so the bytes are not
- * changed while they are checked. A death leaves no message whose bytes are not there, and no word that is 0.
+ * Rank 1 owns windows, memory of the library, of the program and within a host of a simulated device (test/lib/fake_device.h), and sends
+ * their handles; rank 0 writes into them, each time with a message behind the bytes, and fetches from them. The owner checks every byte
+ * when it has the message, and answers: so the bytes are not changed while they are checked. A death leaves no message whose bytes are not
+ * there, and no word that is 0.
  */
 #include "scenario_ends.h"
+#include "test/lib/fake_device.h"
 
 #define ROUNDS 18
 #define WINDOW 4096
-#define KINDS 2
+
+enum { LIBRARY, PROGRAM, DEVICE, KINDS };
+
+static struct fake_device device = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static rmemory_ops_t table;
 
 struct windows {
     rch_t out, in; /* of this rank */
+    int kinds;
     rregion_t region[KINDS];
     char *memory[KINDS];
     rwindow_t window[KINDS];
@@ -56,15 +63,22 @@ static int take(struct player *p, rch_t ch, void *message, size_t bytes)
 
 /* ---- the owner ---- */
 
+static int own_region(const struct windows *w, int kind, rregion_t *region)
+{
+    if (kind == DEVICE)
+        return rregion_open_device(region, NULL, &table, NULL, WINDOW);
+    return rregion_open(region, kind == LIBRARY ? NULL : w->in, kind == LIBRARY ? NULL : program,
+                        WINDOW);
+}
+
 static int own_open(struct player *p, struct windows *w, int kind)
 {
     rwindow_handle_t handle;
     int rc;
 
-    CHECK(w->in, rregion_open(&w->region[kind], kind == 0 ? NULL : w->in,
-                              kind == 0 ? NULL : program, WINDOW) == 0);
+    CHECK(w->in, own_region(w, kind, &w->region[kind]) == 0);
     p->region[p->regions++] = w->region[kind];
-    w->memory[kind] = rregion_mem(w->region[kind]);
+    w->memory[kind] = fake_inside(&device, rregion_mem(w->region[kind]));
     rc = rwindow_open(&w->window[kind], w->in, w->region[kind], RWINDOW_READ | RWINDOW_WRITE,
                       &handle);
     CHECK(w->in, rc == 0 || rc == -ECONNRESET); /* the peer has died: nothing can be passed to it */
@@ -74,13 +88,16 @@ static int own_open(struct player *p, struct windows *w, int kind)
 static int own_round(struct player *p, struct windows *w)
 {
     uint64_t i = 0;
-    int rc = take(p, w->in, &i, sizeof(i));
-    char *memory = w->memory[i % KINDS];
+    int rc = take(p, w->in, &i, sizeof(i)), kind = (int)(i % (uint64_t)w->kinds);
+    char *memory = w->memory[kind];
+    rwindow_t window = w->window[kind];
 
     if (rc != 0)
         return rc;
+    CHECK(w->in, rwindow_sync(window, round_at(i), round_bytes(i), RWINDOW_WRITE) == 0);
     CHECK(w->in, pattern_same(memory + round_at(i), round_bytes(i), i));
     pattern_fill(memory, WINDOW, i + 1000); /* what is fetched */
+    CHECK(w->in, rwindow_sync(window, 0, WINDOW, RWINDOW_READ) == 0);
     return put(p, w->out, &i, sizeof(i));
 }
 
@@ -89,13 +106,13 @@ static int own(struct player *p, struct windows *w)
     uint64_t last;
     int rc = 0;
 
-    for (int kind = 0; kind < KINDS && rc == 0; kind++)
+    for (int kind = 0; kind < w->kinds && rc == 0; kind++)
         rc = own_open(p, w, kind);
     for (uint64_t i = 0; i < ROUNDS && rc == 0; i++)
         rc = own_round(p, w);
     if (rc == 0)
         rc = take(p, w->in, &last, sizeof(last)); /* the windows are not used any more */
-    for (int kind = 0; kind < KINDS; kind++)
+    for (int kind = 0; kind < w->kinds; kind++)
         if (w->window[kind] != NULL)
             CHECK(w->in, rwindow_close(w->window[kind]) == 0);
     return rc;
@@ -111,9 +128,10 @@ static int use_attach(struct player *p, struct windows *w, int kind)
     if (rc != 0)
         return rc;
     do
-        rc = rwindow_attach(&w->remote[kind], w->out, &handle, 0);
+        rc = kind == DEVICE ? rwindow_attach_device(&w->remote[kind], w->out, &table, &handle, 0)
+                            : rwindow_attach(&w->remote[kind], w->out, &handle, 0);
     while (scene_once_more(p, rc));
-    if (rc == -ENOTSUP && kind == 1) { /* the kernel of this machine does not permit it */
+    if (rc == -ENOTSUP && kind == PROGRAM) { /* the kernel of this machine does not permit it */
         w->remote[kind] = w->remote[0];
         return 0;
     }
@@ -139,7 +157,7 @@ static int use_await(struct player *p, rch_t ch, const int *word)
 
 static int use_round(struct player *p, struct windows *w, rregion_t here, uint64_t i)
 {
-    rremote_t remote = w->remote[i % KINDS];
+    rremote_t remote = w->remote[i % (uint64_t)w->kinds];
     uint64_t answer = 0;
     int word = 4711, fetched = 4711, rc;
 
@@ -178,12 +196,12 @@ static int use(struct player *p, struct windows *w)
     while (scene_once_more(p, rc));
     CHECK(w->out, rc == 0);
     p->region[p->regions++] = here;
-    for (int kind = 0; kind < KINDS && rc == 0; kind++)
+    for (int kind = 0; kind < w->kinds && rc == 0; kind++)
         rc = use_attach(p, w, kind);
     for (uint64_t i = 0; i < ROUNDS && rc == 0; i++)
         rc = use_round(p, w, here, i);
     if (rc == 0)
-        CHECK(w->out, rwindow_detach(w->remote[0]) == 0); /* rclose detaches the other one */
+        CHECK(w->out, rwindow_detach(w->remote[0]) == 0); /* rclose detaches the others */
     return rc == 0 ? put(p, w->out, &last, sizeof(last)) : rc;
 }
 
@@ -194,6 +212,8 @@ int scene_window(struct player *p)
     struct windows w = {.out = scene_open(p, &out), .in = scene_open(p, &in)};
     int rc = scene_wait_joined(p, w.out);
 
+    table = fake_ops(&device);
+    w.kinds = p->s->network != NULL ? DEVICE : KINDS;
     if (rc == 0)
         rc = scene_wait_joined(p, w.in);
     if (rc != 0)

@@ -30,6 +30,7 @@ unit_tests = \
 	test/unit/test_desc \
 	test/unit/test_device \
 	test/unit/test_device_region \
+	test/unit/test_device_window \
 	test/unit/test_gpu \
 	test/unit/test_desc_handles \
 	test/unit/test_neighbors \

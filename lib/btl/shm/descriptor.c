@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* descriptor.c: see descriptor.h. */
+/*
+ * descriptor.c: see descriptor.h.
+ *
+ * Invariant, under `lock`: descriptor_peer.newest is the largest id that the peer has announced, also if it was refused: a borrower does
+ * not wait for it. A peer has one from its first announcement until it is gone.
+ */
 #include "btl/shm/descriptor.h"
 
 #include "util/log.h"
@@ -15,6 +20,12 @@ struct descriptor {
     int peer, fd;
     bool borrowed; /* by an end, which counts as a pipe and not as something that is only passed */
     uint64_t id, bytes;
+};
+
+struct descriptor_peer {
+    struct link link;
+    int peer;
+    uint64_t newest;
 };
 
 static void descriptor_drop(const struct descriptor_table *table, struct descriptor *d)
@@ -44,6 +55,42 @@ static struct descriptor *descriptor_find(struct descriptor_table *table, int pe
     return found;
 }
 
+/* NULL: it has announced nothing. Under the lock. */
+static struct descriptor_peer *descriptor_peer_find(struct descriptor_table *table, int peer)
+{
+    struct link *at, *after;
+
+    list_for_each (at, after, &table->peers) {
+        struct descriptor_peer *p = container_of(at, struct descriptor_peer, link);
+
+        if (p->peer == peer)
+            return p;
+    }
+    return NULL;
+}
+
+/* Without memory for the record a borrower waits until its deadline. */
+static void descriptor_note(struct descriptor_table *table, int peer, uint64_t id)
+{
+    struct descriptor_peer *p = descriptor_peer_find(table, peer);
+
+    if (p == NULL) {
+        p = calloc(1, sizeof(*p));
+        if (p == NULL)
+            return;
+        p->peer = peer;
+        list_append(&table->peers, &p->link);
+    }
+    if (p->newest < id)
+        p->newest = id;
+}
+
+static void descriptor_peer_drop(struct descriptor_peer *p)
+{
+    list_remove(&p->link);
+    free(p);
+}
+
 void descriptor_announced(struct descriptor_table *table, int peer, uint64_t id, uint64_t bytes,
                           int fd)
 {
@@ -52,6 +99,7 @@ void descriptor_announced(struct descriptor_table *table, int peer, uint64_t id,
     int held;
 
     pthread_mutex_lock(&table->lock);
+    descriptor_note(table, peer, id);
     if (descriptor_find(table, peer, id, &held) != NULL)
         refused = "it has passed this one before";
     else if (held >= DESCRIPTORS_MOST)
@@ -86,9 +134,13 @@ void descriptor_revoked(struct descriptor_table *table, int peer, uint64_t id)
 
 void descriptor_peer_gone(struct descriptor_table *table, int peer)
 {
+    struct descriptor_peer *p;
     struct link *at, *after;
 
     pthread_mutex_lock(&table->lock);
+    p = descriptor_peer_find(table, peer);
+    if (p != NULL)
+        descriptor_peer_drop(p);
     list_for_each (at, after, &table->all) {
         struct descriptor *d = container_of(at, struct descriptor, link);
 
@@ -101,12 +153,18 @@ void descriptor_peer_gone(struct descriptor_table *table, int peer)
 int descriptor_borrow(struct descriptor_table *table, int peer, uint64_t id, size_t bytes, int *fd,
                       struct error *err)
 {
+    const struct descriptor_peer *p;
     struct descriptor *d;
     int held, rc = 0;
 
     pthread_mutex_lock(&table->lock);
+    p = descriptor_peer_find(table, peer);
     d = descriptor_find(table, peer, id, &held);
-    if (d == NULL || d->bytes < bytes)
+    if (p == NULL || id > p->newest)
+        rc = error_set(err, -EAGAIN,
+                       "rank %d names %zu bytes of memory of a device that has not arrived", peer,
+                       bytes);
+    else if (d == NULL || d->bytes < bytes)
         rc = error_set(err, -EPROTO,
                        "rank %d names %zu bytes of memory of a device that it has not passed, or "
                        "that was refused (see the log)",
@@ -126,6 +184,7 @@ void descriptor_table_init(struct descriptor_table *table, void (*close_received
 {
     pthread_mutex_init(&table->lock, NULL);
     list_init(&table->all);
+    list_init(&table->peers);
     table->close = close_received != NULL ? close_received : descriptor_close;
 }
 
@@ -133,6 +192,8 @@ void descriptor_table_destroy(struct descriptor_table *table)
 {
     while (!list_empty(&table->all))
         descriptor_drop(table, container_of(table->all.next, struct descriptor, link));
+    while (!list_empty(&table->peers))
+        descriptor_peer_drop(container_of(table->peers.next, struct descriptor_peer, link));
     pthread_mutex_destroy(&table->lock);
 }
 

@@ -228,12 +228,23 @@ static int mapped_move_device(struct rch *ch, const struct window_move *m,
     return rc;
 }
 
+/* The window is memory of a device, which is imported here. */
+static int mapped_move_imported(struct rch *ch, const struct window_move *m,
+                                const rmemory_ops_t *memory)
+{
+    char *at = (char *)m->remote->base + m->at;
+
+    return m->fetch ? device_get(ch, m->there, at, memory, m->near, m->bytes)
+                    : device_put(ch, m->there, at, memory, m->near, m->bytes);
+}
+
 /* The copy is complete, or has failed, before the call returns. */
 static int mapped_move(struct rch *ch, const struct window_move *m)
 {
     const rmemory_ops_t *memory = m->region != NULL ? m->region->memory : NULL;
-    int rc = memory != NULL ? mapped_move_device(ch, m, memory)
-                            : mapped_move_bytes(ch, m, m->near, m->at, m->bytes);
+    int rc = m->there != NULL ? mapped_move_imported(ch, m, memory)
+             : memory != NULL ? mapped_move_device(ch, m, memory)
+                              : mapped_move_bytes(ch, m, m->near, m->at, m->bytes);
 
     if (rc != 0)
         return rc;

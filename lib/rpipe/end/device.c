@@ -19,6 +19,44 @@
 /* A code of the program's: what is not a negative errno value is one. */
 static int device_code(int rc) { return rc <= 0 && rc > -4096 ? rc : -EIO; }
 
+/* ---- memory of a table ---- */
+
+int device_make(const rmemory_ops_t *m, size_t bytes, char **base, int *fd, struct error *err)
+{
+    void *made = NULL;
+    int descriptor = -1, rc;
+
+    rc = device_code(m->alloc(m->argument, bytes, &made, &descriptor));
+    if (rc != 0)
+        return error_set(err, rc, "%s: alloc of %zu bytes: %s", m->name, bytes, rinfo_strerror(rc));
+    *base = made;
+    *fd = descriptor;
+    return 0;
+}
+
+int device_import_memory(struct rch *ch, const rmemory_ops_t *m, const struct btl_key *key,
+                         size_t bytes, char **base, struct error *err)
+{
+    void *imported = NULL;
+    int fd, rc;
+
+    if (ch->ops->borrow_descriptor == NULL)
+        return error_set(err, -ENOTSUP, "backend %s does not pass memory of a device (%s)",
+                         ch->ops->name, m->name);
+    rc = ch->ops->borrow_descriptor(ch->btl, ch->peer, key, bytes, &fd, err);
+    if (rc != 0)
+        return rc;
+    rc = device_code(m->import(m->argument, fd, bytes, &imported));
+    received_fd_close(fd);
+    if (rc == R_PENDING)
+        rc = -EIO;
+    if (rc != 0)
+        return error_set(err, rc, "%s: import of %zu bytes of rank %d: %s", m->name, bytes,
+                         ch->peer, rinfo_strerror(rc));
+    *base = imported;
+    return 0;
+}
+
 /* ---- segments ---- */
 
 /* The peer shares this memory. */
@@ -113,19 +151,16 @@ int device_allocate(struct rch *ch, struct device_segment *s, size_t bytes, uint
                     struct btl_memory *memory, struct error *err)
 {
     const rmemory_ops_t *m = ch->cfg.memory;
-    void *base = NULL;
-    int fd = -1, rc;
+    int fd, rc = device_make(m, bytes, &s->base, &fd, err);
 
-    rc = device_code(m->alloc(m->argument, bytes, &base, &fd));
     if (rc != 0)
-        return error_set(err, rc, "%s: alloc of %zu bytes: %s", m->name, bytes, rinfo_strerror(rc));
-    s->base = base;
+        return rc;
     s->bytes = bytes;
     rc = device_reach(ch, s, fd, access, memory, err);
     if (fd >= 0)
         close(fd); /* the kernel has it on its way to the peer, or needs it no more */
     if (rc != 0) {
-        m->free(m->argument, base, bytes);
+        m->free(m->argument, s->base, bytes);
         s->base = NULL;
     }
     return rc;
@@ -134,22 +169,10 @@ int device_allocate(struct rch *ch, struct device_segment *s, size_t bytes, uint
 int device_import(struct rch *ch, struct device_segment *s, const struct btl_key *key, size_t bytes,
                   struct error *err)
 {
-    const rmemory_ops_t *m = ch->cfg.memory;
-    void *base = NULL;
-    int fd, rc;
+    int rc = device_import_memory(ch, ch->cfg.memory, key, bytes, &s->base, err);
 
-    if (ch->ops->borrow_descriptor == NULL)
-        return error_set(err, -ENOTSUP, "backend %s does not pass memory of a device (%s)",
-                         ch->ops->name, m->name);
-    rc = ch->ops->borrow_descriptor(ch->btl, ch->peer, key, bytes, &fd, err);
-    if (rc != 0)
-        return rc;
-    rc = device_code(m->import(m->argument, fd, bytes, &base));
-    received_fd_close(fd);
-    if (rc != 0)
-        return error_set(err, rc, "%s: import of %zu bytes of rank %d: %s", m->name, bytes,
-                         ch->peer, rinfo_strerror(rc));
-    s->base = base;
+    if (rc != 0) /* a descriptor that has not arrived: it travels before this key */
+        return rc == R_PENDING ? -EPROTO : rc;
     s->bytes = bytes;
     s->imported = true;
     return 0;
@@ -346,13 +369,19 @@ static int device_move(struct rch *ch, struct device_place to, struct device_pla
     return 0;
 }
 
-/* What the device has stored there is visible. */
-static int device_made_visible(struct rch *ch, const rmemory_ops_t *m, const void *at, size_t bytes)
+int device_call_left(struct rch *ch, const rmemory_ops_t *m, const void *at, size_t bytes)
 {
     return m == NULL || m->left == NULL
                ? 0
                : device_copied(ch, m, "left", bytes,
                                m->left(m->argument, (void *)(uintptr_t)at, bytes));
+}
+
+int device_call_arrived(struct rch *ch, const rmemory_ops_t *m, void *at, size_t bytes)
+{
+    return m == NULL || m->arrived == NULL
+               ? 0
+               : device_copied(ch, m, "arrived", bytes, m->arrived(m->argument, at, bytes));
 }
 
 int device_fill(struct rch *ch, const struct rdesc *d, const rmemory_ops_t *memory,
@@ -363,7 +392,7 @@ int device_fill(struct rch *ch, const struct rdesc *d, const rmemory_ops_t *memo
 
     if (bytes == 0)
         return 0;
-    rc = device_made_visible(ch, memory, from, bytes);
+    rc = device_call_left(ch, memory, from, bytes);
     return rc == 0 ? device_move(ch, device_place_of(ch, d), source, bytes) : rc;
 }
 
@@ -377,7 +406,7 @@ int device_extract(struct rch *ch, const struct rdesc *d, const rmemory_ops_t *m
 int device_load(struct rch *ch, const rmemory_ops_t *memory, void *to, const void *from,
                 size_t bytes)
 {
-    int rc = device_made_visible(ch, memory, from, bytes);
+    int rc = device_call_left(ch, memory, from, bytes);
 
     return rc == 0 ? device_copy_out(ch, to, (struct device_place){memory, (char *)(uintptr_t)from},
                                      bytes)
@@ -388,6 +417,28 @@ int device_store(struct rch *ch, const rmemory_ops_t *memory, void *to, const vo
                  size_t bytes)
 {
     return device_copy_in(ch, (struct device_place){memory, to}, from, bytes);
+}
+
+int device_put(struct rch *ch, const rmemory_ops_t *there, void *at, const rmemory_ops_t *near,
+               const void *from, size_t bytes)
+{
+    const struct device_place to = {there, at}, source = {near, (char *)(uintptr_t)from};
+    int rc = device_call_left(ch, near, from, bytes);
+
+    if (rc == 0)
+        rc = device_move(ch, to, source, bytes);
+    RPIPE_FAILPOINT("window: copied to the device");
+    return rc == 0 ? device_call_left(ch, there, at, bytes) : rc;
+}
+
+int device_get(struct rch *ch, const rmemory_ops_t *there, void *at, const rmemory_ops_t *near,
+               void *into, size_t bytes)
+{
+    int rc = device_call_arrived(ch, there, at, bytes);
+
+    return rc == 0 ? device_move(ch, (struct device_place){near, into},
+                                 (struct device_place){there, at}, bytes)
+                   : rc;
 }
 
 static int device_check_copy(struct rch *ch, const rmemory_ops_t *m, bool has, const char *call)

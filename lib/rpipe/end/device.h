@@ -37,6 +37,16 @@ static inline bool device_is_shared(const struct rch *ch)
     return (ch->ops->attributes.capabilities & BTL_LOAD_STORE) != 0;
 }
 
+/* ---- memory of a table ---- */
+
+/* Allocates; *fd: by which another process imports it, the caller's, or -1. 0, or the code of the table and the reason. */
+int device_make(const rmemory_ops_t *memory, size_t bytes, char **base, int *fd, struct error *err);
+/*
+ * Imports what the peer's key names. R_PENDING: its descriptor has not arrived yet; no code of the table is that.
+ */
+int device_import_memory(struct rch *ch, const rmemory_ops_t *memory, const struct btl_key *key,
+                         size_t bytes, char **base, struct error *err);
+
 /* ---- segments ---- */
 
 /*
@@ -74,6 +84,17 @@ int device_load(struct rch *ch, const rmemory_ops_t *memory, void *to, const voi
                 size_t bytes);
 int device_store(struct rch *ch, const rmemory_ops_t *memory, void *to, const void *from,
                  size_t bytes);
+/* `left` and `arrived` of the table, where it has them. ch may be NULL. */
+int device_call_left(struct rch *ch, const rmemory_ops_t *memory, const void *at, size_t bytes);
+int device_call_arrived(struct rch *ch, const rmemory_ops_t *memory, void *at, size_t bytes);
+/*
+ * Between memory of the host or of a device (`near`) and a window of the peer that is memory of a device and imported here (`there`). After
+ * device_put the bytes are outside of this device; device_get begins with what is there.
+ */
+int device_put(struct rch *ch, const rmemory_ops_t *there, void *at, const rmemory_ops_t *near,
+               const void *from, size_t bytes);
+int device_get(struct rch *ch, const rmemory_ops_t *there, void *at, const rmemory_ops_t *near,
+               void *into, size_t bytes);
 /* DEVICE_BOUNCE_BYTES of the host, made once for an end. NULL, and the error of the call: there is no memory. */
 #define DEVICE_BOUNCE_BYTES ((size_t)64 * 1024)
 char *device_bounce_buffer(struct rch *ch);

@@ -29,6 +29,7 @@ enum credit_need {
 /* Bytes that travel between memory here and a window of the other end's process, without a message (doc/windows.md). */
 struct window_move {
     const struct btl_remote *remote;
+    const rmemory_ops_t *there; /* the device that the window is memory of, imported; NULL: none */
     uint64_t at;
     char *near; /* memory here */
     size_t bytes;

@@ -95,8 +95,8 @@ static int region_create(struct rch *ch, const rmemory_ops_t *memory, void *buf,
     return rc;
 }
 
-/* Memory of the library. */
-static int region_create_memory(size_t bytes, rregion_t *region)
+/* Memory of the library, or of its device where there is a table. */
+static int region_create_memory(const rmemory_ops_t *memory, size_t bytes, rregion_t *region)
 {
     struct error err = {""};
     struct rregion *r;
@@ -109,6 +109,7 @@ static int region_create_memory(size_t bytes, rregion_t *region)
     r = registration_take();
     if (r == NULL)
         return call_error(NULL, -ENOMEM, "no memory for the metadata of a region");
+    r->memory = memory;
     rc = region_memory_make(r, bytes, &err);
     if (rc != 0) {
         registration_put(r);
@@ -125,7 +126,7 @@ int rregion_open(rregion_t *region, rch_t ch, void *buf, size_t bytes)
 
     if (ch == NULL && buf == NULL) {
         call_enter(&call, "rregion_open");
-        return call_end(&call, region_create_memory(bytes, region));
+        return call_end(&call, region_create_memory(NULL, bytes, region));
     }
     rc = call_begin(&call, "rregion_open", ch, 0);
     if (rc == 0)
@@ -140,10 +141,17 @@ static int region_check_device(struct rch *ch, const rmemory_ops_t *memory, cons
 
     if (rc != 0)
         return call_error(ch, rc, "%s", err.text);
-    if (buf == NULL)
+    if (ch == NULL && (memory->alloc == NULL || memory->free == NULL))
+        return call_error(NULL, -EINVAL,
+                          "buf is NULL, which requests memory of the device, and %s has no alloc "
+                          "or no free",
+                          memory->name);
+    if (ch != NULL && buf == NULL)
         return call_error(ch, -EINVAL,
                           "buf is NULL; a region of the heap of a pipe is opened by rregion_open, "
-                          "also where that is memory of a device");
+                          "also where that is memory of a device; for memory that %s allocates, "
+                          "ch must be NULL too",
+                          memory->name);
     return 0;
 }
 
@@ -151,8 +159,14 @@ int rregion_open_device(rregion_t *region, rch_t ch, const rmemory_ops_t *memory
                         size_t bytes)
 {
     struct call call;
-    int rc = call_begin(&call, "rregion_open_device", ch, 0);
+    int rc;
 
+    if (ch == NULL && buf == NULL) {
+        call_enter(&call, "rregion_open_device");
+        rc = region_check_device(NULL, memory, NULL);
+        return call_end(&call, rc == 0 ? region_create_memory(memory, bytes, region) : rc);
+    }
+    rc = call_begin(&call, "rregion_open_device", ch, 0);
     if (rc == 0)
         rc = region_check_device(ch, memory, buf);
     if (rc == 0)

@@ -55,7 +55,8 @@ struct rregion {
     struct rregion *next;
     /* memory of the library (region_memory.c) */
     struct segment segment;   /* base NULL: other memory */
-    int fd;                   /* of the segment, for windows; -1: none */
+    bool made;                /* by alloc of `memory` */
+    int fd;                   /* of the segment, or from alloc, for windows; -1: none */
     _Atomic uint32_t windows; /* open windows of the region */
 };
 
@@ -118,7 +119,10 @@ int region_check(struct rch *ch, rregion_t region, size_t offset, size_t bytes);
 
 /* ---- region_memory.c ---- */
 
-/* Memory of the library, which windows can pass to peers: sets base, bytes, segment and fd. 0, or -errno and the reason. */
+/*
+ * Memory of the library, which windows can pass to peers: sets base, bytes, segment and fd. Of r->memory, if that is a device: by its
+ * table. 0, or -errno and the reason.
+ */
 int region_memory_make(struct rregion *r, size_t bytes, struct error *err);
 void region_memory_release(struct rregion *r); /* without effect on other regions */
 

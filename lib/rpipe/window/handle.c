@@ -55,7 +55,8 @@ int handle_check(const rwindow_handle_t *handle, uint64_t process, int user, con
         return error_set(err, -EPROTO,
                          "window %u is open by another backend than %s, that of this pipe",
                          w->number, backend);
-    if (w->bytes == 0 || w->access == 0 || (w->access & ~(RWINDOW_READ | RWINDOW_WRITE)) != 0)
+    if (w->bytes == 0 || (w->access & (RWINDOW_READ | RWINDOW_WRITE)) == 0 ||
+        (w->access & ~(RWINDOW_READ | RWINDOW_WRITE | HANDLE_DEVICE)) != 0)
         return error_set(err, -EPROTO, "window %u has %llu bytes and access 0x%x", w->number,
                          (unsigned long long)w->bytes, w->access);
     return 0;

@@ -15,11 +15,12 @@
 
 #define HANDLE_MAGIC 0x7277u /* "wr" on a little-endian machine */
 #define HANDLE_VERSION 1
+#define HANDLE_DEVICE 0x80 /* in `access`: memory of a device */
 
 struct window_wire {
     uint16_t magic;
     uint8_t version;
-    uint8_t access;   /* RWINDOW_READ, RWINDOW_WRITE */
+    uint8_t access;   /* RWINDOW_READ, RWINDOW_WRITE, HANDLE_DEVICE */
     uint32_t user;    /* the rank that the window is open to */
     uint16_t backend; /* handle_backend() */
     uint16_t number;  /* of the window in its process; for messages */

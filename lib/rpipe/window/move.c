@@ -56,6 +56,12 @@ static int move_check_region(struct rch *ch, const struct window_move *m, rwindo
     return m->fetch ? device_check_store(ch, r->memory) : device_check_load(ch, r->memory);
 }
 
+/* The table that has imported the window, if one has, has the call that copies there. */
+static int move_check_there(struct rch *ch, const struct rremote *r, bool fetch)
+{
+    return fetch ? device_check_load(ch, r->there) : device_check_store(ch, r->there);
+}
+
 static int move_check(struct rch *ch, const struct rremote *r, const struct window_move *m,
                       int flags)
 {
@@ -76,7 +82,8 @@ static int move_check(struct rch *ch, const struct rremote *r, const struct wind
     if (m->region == NULL && r->way == RWINDOW_REMOTE && m->bytes > 0)
         return call_error(
             ch, -EINVAL, "region is NULL, and the window is reached by a network, which needs one");
-    return move_check_region(ch, m, r->way);
+    rc = move_check_region(ch, m, r->way);
+    return rc == 0 ? move_check_there(ch, r, m->fetch) : rc;
 }
 
 static int move_attempt(struct rch *ch, void *arguments)
@@ -94,8 +101,11 @@ static int move_attempt(struct rch *ch, void *arguments)
         rc = ch->path->progress(ch);
     if (rc == 0 && a->move.memory == NULL && a->remote->way == RWINDOW_REMOTE)
         rc = registration_local(ch, a->move.region, &a->move.memory);
-    if (rc == 0)
+    if (rc == 0) {
+        a->move.remote = &a->remote->memory;
+        a->move.there = a->remote->there;
         rc = ch->path->move(ch, &a->move);
+    }
     /* not before the end is joined: until then another thread may choose its path */
     if (rc == R_PENDING && (state & STATE_JOINED) != 0 &&
         (driven = ch->path->transfers_drive(ch)) != 0)
@@ -103,7 +113,8 @@ static int move_attempt(struct rch *ch, void *arguments)
     return rc;
 }
 
-static int move_slow(const char *name, struct rremote *remote, struct window_move *move, int flags)
+static int move_slow(const char *name, struct rremote *remote, const struct window_move *move,
+                     int flags)
 {
     struct move_arguments a = {remote, *move, {"free entry in the queues of the network", 0}};
     int *done = move->done, before = done != NULL ? *done : 0, rc;
@@ -147,8 +158,6 @@ int rwindow_write(rremote_t remote, uint64_t at, const void *from, size_t bytes,
         region_notify_done(done, 1);
         return 0;
     }
-    if (remote != NULL)
-        m.remote = &remote->memory;
     return move_slow("rwindow_write", remote, &m, flags);
 }
 
@@ -158,7 +167,5 @@ int rwindow_fetch(rremote_t remote, uint64_t at, void *into, size_t bytes, rregi
     struct window_move m = {
         .at = at, .near = into, .bytes = bytes, .fetch = true, .done = done, .region = region};
 
-    if (remote != NULL)
-        m.remote = &remote->memory;
     return move_slow("rwindow_fetch", remote, &m, flags);
 }

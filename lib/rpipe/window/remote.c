@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * remote.c: windows of the peer, attached to the pipe that this process writes: rwindow_attach, rwindow_detach (window.h).
+ * remote.c: windows of the peer, attached to the pipe that this process writes: rwindow_attach, rwindow_attach_device, rwindow_detach
+ * (window.h).
  *
  * The way is chosen here: by what the owner has lent where the backend maps memory, else by the network. An attach waits for one
- * thing, the announcement of memory, which travels by the control network while the handle travels in a pipe.
+ * thing, the announcement of memory, which travels by the control network while the handle travels in a pipe. A window of memory of a
+ * device is imported by the table that the program passes: nothing of the handle chooses a table, and the descriptor is the table's to
+ * check.
  */
 #include "rpipe/window/handle.h"
 #include "rpipe/window/window.h"
 
 #include "control/control.h"
 #include "rpipe/end/call.h"
+#include "rpipe/end/config.h"
+#include "rpipe/end/device.h"
 #include "rpipe/end/job_state.h"
 #include "rpipe/end/path.h"
 #include "util/failpoint.h"
@@ -73,9 +78,26 @@ int remote_begin(struct call *call, const char *name, const struct rremote *remo
 
 struct attach_arguments {
     const rwindow_handle_t *handle;
+    const rmemory_ops_t *memory; /* of a device; NULL: of the host */
     struct rremote *remote;
     struct window_wire wire;
 };
+
+/* Memory of a device: the table checks what the peer has passed. */
+static int remote_import(struct rch *ch, const struct window_wire *w, const rmemory_ops_t *memory,
+                         struct rremote *r, struct error *err)
+{
+    char *base;
+    int rc = device_import_memory(ch, memory, &w->key, (size_t)w->bytes, &base, err);
+
+    if (rc != 0)
+        return rc;
+    r->way = RWINDOW_DEVICE;
+    r->there = memory;
+    r->memory.base = base;
+    r->memory.bytes = (size_t)w->bytes;
+    return 0;
+}
 
 static int remote_borrow(struct rch *ch, const struct window_wire *w, struct rremote *r,
                          struct error *err)
@@ -104,21 +126,36 @@ static int remote_attach_attempt(struct rch *ch, void *arguments)
 
     if (rc != 0)
         return rc;
-    rc = remote_borrow(ch, &a->wire, r, &err);
-    if (rc == -EAGAIN || rc == -ESRCH) /* the end of the peer is reported soon */
+    rc = a->memory != NULL ? remote_import(ch, &a->wire, a->memory, r, &err)
+                           : remote_borrow(ch, &a->wire, r, &err);
+    if (rc == -EAGAIN ||
+        (rc == -ESRCH && a->memory == NULL)) /* the end of the peer is reported soon */
         return R_PENDING;
     if (rc != 0)
         return call_error(ch, rc, "window %u of rank %d cannot be attached: %s", a->wire.number,
                           ch->peer, err.text);
     RPIPE_FAILPOINT("rwindow_attach: attached");
     r->ch = ch;
-    r->access = a->wire.access;
+    r->access = a->wire.access & ~HANDLE_DEVICE;
     r->number = a->wire.number;
     r->bytes = a->wire.bytes;
     r->next = ch->remotes;
     ch->remotes = r;
     atomic_store_explicit(&r->open, 1, memory_order_release); /* pairs with remote_check */
     return 0;
+}
+
+/* The peer's window is of the kind of memory that the program expects. */
+static int remote_check_kind(const struct attach_arguments *a, struct error *err)
+{
+    const bool device = (a->wire.access & HANDLE_DEVICE) != 0;
+
+    if (device == (a->memory != NULL))
+        return 0;
+    return error_set(err, -EPROTO, "window %u is memory of %s", a->wire.number,
+                     device ? "a device; it is attached with rwindow_attach_device and the table "
+                              "of that device"
+                            : "the host; it is attached with rwindow_attach");
 }
 
 static int remote_attach(struct rch *ch, struct attach_arguments *a, bool wait)
@@ -130,6 +167,8 @@ static int remote_attach(struct rch *ch, struct attach_arguments *a, bool wait)
 
     if (rc == 0)
         rc = handle_check(a->handle, peer.id, job_own_rank(), ch->ops->name, &a->wire, &err);
+    if (rc == 0)
+        rc = remote_check_kind(a, &err);
     if (rc != 0)
         return call_error(ch, rc, "%s", err.text);
     a->remote = remote_take();
@@ -142,21 +181,51 @@ static int remote_attach(struct rch *ch, struct attach_arguments *a, bool wait)
     return rc;
 }
 
+/* Inside the call. */
+static int remote_attach_checked(rremote_t *remote, rch_t ch, struct attach_arguments *a, int flags)
+{
+    int rc = call_check_flags(ch, flags);
+
+    if (rc == 0 && (remote == NULL || a->handle == NULL))
+        rc = call_error(ch, -EINVAL, "%s is NULL", remote == NULL ? "remote" : "handle");
+    if (rc == 0)
+        rc = remote_attach(ch, a, (flags & R_NOWAIT) == 0);
+    if (rc == 0)
+        *remote = a->remote;
+    return rc;
+}
+
 int rwindow_attach(rremote_t *remote, rch_t ch, const rwindow_handle_t *handle, int flags)
 {
     struct attach_arguments a = {.handle = handle};
     struct call call;
     int rc = call_begin(&call, "rwindow_attach", ch, SIDE_WRITER);
 
+    return call_end(&call, rc == 0 ? remote_attach_checked(remote, ch, &a, flags) : rc);
+}
+
+static int remote_check_table(struct rch *ch, const rmemory_ops_t *memory)
+{
+    struct error err = {""};
+    int rc = config_check_device(memory, &err);
+
+    if (rc != 0)
+        return call_error(ch, rc, "%s", err.text);
+    if (memory->import == NULL || memory->unimport == NULL)
+        return call_error(ch, -EINVAL, "%s has no import or no unimport", memory->name);
+    return 0;
+}
+
+int rwindow_attach_device(rremote_t *remote, rch_t ch, const rmemory_ops_t *memory,
+                          const rwindow_handle_t *handle, int flags)
+{
+    struct attach_arguments a = {.handle = handle, .memory = memory};
+    struct call call;
+    int rc = call_begin(&call, "rwindow_attach_device", ch, SIDE_WRITER);
+
     if (rc == 0)
-        rc = call_check_flags(ch, flags);
-    if (rc == 0 && (remote == NULL || handle == NULL))
-        rc = call_error(ch, -EINVAL, "%s is NULL", remote == NULL ? "remote" : "handle");
-    if (rc == 0)
-        rc = remote_attach(ch, &a, (flags & R_NOWAIT) == 0);
-    if (rc == 0)
-        *remote = a.remote;
-    return call_end(&call, rc);
+        rc = remote_check_table(ch, memory);
+    return call_end(&call, rc == 0 ? remote_attach_checked(remote, ch, &a, flags) : rc);
 }
 
 int rwindow_way(rremote_t remote)
@@ -172,7 +241,10 @@ uint64_t rwindow_bytes(rremote_t remote) { return remote_check(remote) == 0 ? re
 
 static void remote_end(struct rch *ch, struct rremote *r)
 {
-    ch->ops->detach(ch->btl, &r->memory);
+    if (r->there != NULL)
+        r->there->unimport(r->there->argument, r->memory.base, r->memory.bytes);
+    else
+        ch->ops->detach(ch->btl, &r->memory);
     remote_put(r);
 }
 

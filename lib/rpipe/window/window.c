@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * window.c: the owner of a window: rwindow_open, rwindow_revoke and rwindow_close (window.h).
+ * window.c: the owner of a window: rwindow_open, rwindow_sync, rwindow_revoke and rwindow_close (window.h).
  *
  * A window is one registration of its region, with one backend, for one peer: a segment that is passed or a record of private memory
- * where the backend maps memory, a registration of the device elsewhere. Nothing is sent: the program sends the handle.
+ * where the backend maps memory, a registration of the device elsewhere; of memory of a device its descriptor, which is passed. Nothing
+ * else is sent: the program sends the handle.
  */
 #include "rpipe/window/handle.h"
 #include "rpipe/window/window.h"
@@ -11,6 +12,7 @@
 #include "control/control.h"
 #include "rpipe/end/attach.h"
 #include "rpipe/end/call.h"
+#include "rpipe/end/device.h"
 #include "rpipe/end/job_state.h"
 #include "util/failpoint.h"
 
@@ -54,6 +56,33 @@ static void window_put(struct rwindow *w)
 
 /* ---- rwindow_open ---- */
 
+/* Whether memory of a device has a way to the peer. */
+static int window_check_device(struct rch *ch, const struct rregion *r)
+{
+    const char *name = r->memory->name;
+
+    if (!device_is_shared(ch))
+        return call_error(ch, -ENOTSUP,
+                          "the region is memory of a device (%s), and rank %d is reached over a "
+                          "network (%s); send its bytes with rwrite_from",
+                          name, ch->peer, ch->ops->name);
+    if (!r->made)
+        return call_error(ch, -ENOTSUP,
+                          "the region is memory of a device (%s) that the program has allocated, "
+                          "and has no descriptor for rank %d; use memory that the table allocates "
+                          "(rregion_open_device with ch and buf NULL)",
+                          name, ch->peer);
+    if (ch->ops->lend_descriptor == NULL)
+        return call_error(ch, -ENOTSUP, "backend %s does not pass memory of a device (%s)",
+                          ch->ops->name, name);
+    if (r->fd < 0)
+        return call_error(ch, -ENOTSUP,
+                          "%s: alloc has made no descriptor, by which rank %d could import the "
+                          "memory",
+                          name, ch->peer);
+    return 0;
+}
+
 static int window_check(struct rch *ch, const rwindow_t *window, rregion_t region, int flags,
                         const rwindow_handle_t *handle)
 {
@@ -69,13 +98,7 @@ static int window_check(struct rch *ch, const rwindow_t *window, rregion_t regio
     if (region->own != NULL)
         return call_error(ch, -EINVAL,
                           "the region is memory of a pipe, which its reader can access already");
-    if (region->memory != NULL)
-        return call_error(
-            ch, -ENOTSUP,
-            "the region is memory of a device (%s), which rank %d would reach neither "
-            "by stores nor by a network; send its bytes with rwrite_from",
-            region->memory->name, ch->peer);
-    return 0;
+    return region->memory != NULL ? window_check_device(ch, region) : 0;
 }
 
 /* Makes the region accessible to the peer. */
@@ -88,6 +111,8 @@ static int window_register(const struct rch *ch, struct rwindow *w, struct rregi
     w->writes_only = access == BTL_PEER_WRITES;
     w->ops = ch->ops;
     w->btl = ch->btl;
+    if (r->memory != NULL)
+        return ch->ops->lend_descriptor(ch->btl, ch->peer, r->fd, r->bytes, &w->memory, err);
     if ((ch->ops->attributes.capabilities & BTL_LOAD_STORE) != 0)
         return ch->ops->lend(ch->btl, ch->peer, r->base, r->bytes, r->fd, access, &w->memory, err);
     rc = ch->ops->register_memory(ch->btl, ch->peer, r->base, r->bytes, access, &w->memory, err);
@@ -100,7 +125,7 @@ static struct window_wire window_wire_of(const struct rch *ch, const struct rwin
                                          uint64_t process)
 {
     struct window_wire wire = {
-        .access = (uint8_t)flags,
+        .access = (uint8_t)(flags | (w->region->memory != NULL ? HANDLE_DEVICE : 0)),
         .user = (uint32_t)ch->peer,
         .backend = handle_backend(ch->ops->name),
         .number = (uint16_t)atomic_fetch_add_explicit(&window_numbers, 1, memory_order_relaxed),
@@ -153,6 +178,48 @@ int rwindow_open(rwindow_t *window, rch_t ch, rregion_t region, int flags, rwind
     return call_end(&call, rc);
 }
 
+/* ---- rwindow_sync ---- */
+
+static int window_check_open(const struct rwindow *w)
+{
+    if (w != NULL && atomic_load_explicit(&w->open, memory_order_relaxed) != 0)
+        return 0;
+    return call_error(NULL, -EINVAL, "the window %s",
+                      w == NULL ? "is NULL" : "has been closed already");
+}
+
+static int window_sync(const struct rwindow *w, uint64_t at, size_t bytes, int flags)
+{
+    const struct rregion *r;
+    int rc = job_check();
+
+    if (rc == 0)
+        rc = window_check_open(w);
+    if (rc != 0)
+        return rc;
+    r = w->region;
+    if (flags != RWINDOW_READ && flags != RWINDOW_WRITE)
+        return call_error(NULL, -EINVAL,
+                          "flags is 0x%x; it must be RWINDOW_READ, before a message after which "
+                          "the peer fetches, or RWINDOW_WRITE, after one that announces its bytes",
+                          (unsigned)flags);
+    if (at > r->bytes || bytes > r->bytes - at)
+        return call_error(NULL, -EINVAL, "%zu bytes at %llu are outside the window of %zu bytes",
+                          bytes, (unsigned long long)at, r->bytes);
+    if (bytes == 0)
+        return 0;
+    return flags == RWINDOW_READ ? device_call_left(NULL, r->memory, r->base + at, bytes)
+                                 : device_call_arrived(NULL, r->memory, r->base + at, bytes);
+}
+
+int rwindow_sync(rwindow_t window, uint64_t at, size_t bytes, int flags)
+{
+    struct call call;
+
+    call_enter(&call, "rwindow_sync");
+    return call_end(&call, window_sync(window, at, bytes, flags));
+}
+
 /* ---- rwindow_revoke ---- */
 
 static int window_revoke(const struct rwindow *w)
@@ -161,9 +228,9 @@ static int window_revoke(const struct rwindow *w)
 
     if (job_is_open() && calls_ended())
         return job_check();
-    if (w == NULL || atomic_load_explicit(&w->open, memory_order_relaxed) == 0)
-        return call_error(NULL, -EINVAL, "the window %s",
-                          w == NULL ? "is NULL" : "has been closed already");
+    rc = window_check_open(w);
+    if (rc != 0)
+        return rc;
     if (!w->writes_only)
         return call_error(NULL, -EINVAL,
                           "the peer may fetch from the window; only one that is "

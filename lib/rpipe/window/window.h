@@ -3,8 +3,8 @@
  * window.h: windows: regions that the process at the other end of a pipe writes into and fetches from (doc/windows.md).
  *
  *   handle.c   the 64 bytes that name a window
- *   window.c   the owner: rwindow_open, rwindow_revoke, rwindow_close
- *   remote.c   the user: rwindow_attach, rwindow_detach
+ *   window.c   the owner: rwindow_open, rwindow_sync, rwindow_revoke, rwindow_close
+ *   remote.c   the user: rwindow_attach, rwindow_attach_device, rwindow_detach
  *   move.c     the user: rwindow_write, rwindow_fetch
  *
  * Invariants
@@ -38,7 +38,8 @@ struct rremote {
     rwindow_way_t way;
     uint64_t bytes;
     struct btl_remote memory;
-    struct rremote *next; /* of the end, or free */
+    const rmemory_ops_t *there; /* RWINDOW_DEVICE: the table that has imported it; else NULL */
+    struct rremote *next;       /* of the end, or free */
 };
 
 extern const struct end_feature window_feature;
