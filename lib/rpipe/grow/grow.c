@@ -508,8 +508,8 @@ bool grow_locate(struct rch *ch, uint64_t offset, struct btl_transfer *t)
 {
     struct growth *g = ch->growth;
     struct grown *s =
-        g != NULL
-            ? grow_segment_of(g, atomic_load_explicit(&g->count, memory_order_relaxed), offset)
+        g != NULL /* acquire: the entries are complete. Pairs with the release in grow_grant */
+            ? grow_segment_of(g, atomic_load_explicit(&g->count, memory_order_acquire), offset)
             : NULL;
 
     if (s == NULL)
