@@ -277,8 +277,6 @@ static void test_enobufs(void **state)
     raddr_t a, b, c, d = ANY_RADDR;
     int round;
 
-    if (on_device_heap())
-        skip(); /* nothing is in slots */
     pair_open(&p, op_of(state), 1024);
     CHECK_OK(p.w, rset_timeout(p.w, -1));
     for (round = 0; round < 20; round++) {
@@ -288,9 +286,11 @@ static void test_enobufs(void **state)
         CHECK_ERRNO(ENOBUFS, rmalloc(p.w, 64));
         CHECK_RC(-ENOBUFS, p.w, rmalloc_nb(p.w, 64, &d));
         assert_true(d == ANY_RADDR);
-        c = pair_alloc(&p, 40, 3); /* takes no heap */
-        CHECK_OK(p.w, rwrite(p.w, c));
-        pair_read_free(&p, 40, 3);
+        if (!on_device_heap()) {       /* nothing is in slots there */
+            c = pair_alloc(&p, 40, 3); /* takes no heap */
+            CHECK_OK(p.w, rwrite(p.w, c));
+            pair_read_free(&p, 40, 3);
+        }
         /* sent: not read, read, then freed. As long as the reader has something to free it is a wait */
         CHECK_OK(p.w, rwrite(p.w, a));
         CHECK_RC(R_PENDING, p.w, rmalloc_nb(p.w, 512, &d));
