@@ -117,6 +117,8 @@ static void configure(const struct plan *plan)
     setenv("RPIPE_TIMEOUT_MS", text, 1);
     setenv("RPIPE_WAIT", plan->s->wait, 1);
     setenv("RPIPE_ATOMICS", plan->s->atomics, 1);
+    if (plan->s->device)
+        setenv("TEST_DEVICE", "all", 1);
     if (plan->s->network != NULL)
         configure_network(plan->s->network);
 }

@@ -48,6 +48,7 @@ struct scenario {
     bool all;            /* the bystander plays too */
     bool patient; /* its calls cannot be made again after their deadline: it is not counted */
     const struct scenario_network *network; /* NULL: shared memory */
+    bool device; /* heaps and regions are memory of a simulated device (test/lib/on_device.h) */
 };
 
 extern const struct scenario scenarios[];

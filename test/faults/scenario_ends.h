@@ -4,6 +4,7 @@
 #define TEST_FAULTS_SCENARIO_ENDS_H
 
 #include "scenario.h"
+#include "test/lib/on_device.h"
 
 /* ---- what parts are made of ---- */
 bool scene_once_more(struct player *p,

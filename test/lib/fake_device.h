@@ -46,12 +46,10 @@ struct fake_device {
     enum fake_descriptor descriptor;
 };
 
+/* Atomic: ends of several threads make calls of one device. */
 static inline int fake_fails(int *which)
 {
-    int rc = -*which;
-
-    *which = 0;
-    return rc;
+    return -__atomic_exchange_n(which, 0, __ATOMIC_RELAXED);
 }
 
 #define FAKE_ALIGNMENT ((size_t)1 << 20)

@@ -12,8 +12,9 @@
 #include "test/lib/fake_device.h"
 #include <rpipe.h>
 
-static struct fake_device on_device_fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
-static rmemory_ops_t on_device_table;
+/* Weak: one device of a process, however many files of it include this one. */
+struct fake_device on_device_fake __attribute__((weak)) = {.lock = PTHREAD_MUTEX_INITIALIZER};
+rmemory_ops_t on_device_table __attribute__((weak));
 
 static inline bool on_device_is(const char *what)
 {
@@ -28,12 +29,10 @@ static inline bool on_device_region(void) { return on_device_is("region"); }
 
 static inline const rmemory_ops_t *on_device_ops(void)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&on_device_fake.lock);
     if (on_device_table.version == 0)
         on_device_table = fake_ops(&on_device_fake);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&on_device_fake.lock);
     return &on_device_table;
 }
 
