@@ -66,13 +66,21 @@ typedef enum {
     RMALLOC_SEGREGATED_FIT = 6 /* one of its class of sizes, in constant time */
 } rmalloc_fit_t;
 
+/* Kinds of devices that networks have names for. */
+typedef enum {
+    RMEMORY_OTHER = 0, /* none of these, or networks have to reach the memory by a dma-buf alone */
+    RMEMORY_CUDA = 1,
+    RMEMORY_ROCM = 2,
+    RMEMORY_ZE = 3 /* Level Zero */
+} rmemory_kind_t;
+
 /*
  * Memory of a device that the heap of a pipe is in (rmemory(3)): calls of the program's, made inside calls on the pipe and by a thread
  * of the library's, which call nothing of this library. 0, or a negative errno value. The table stays in place until rexit.
  */
-#define RMEMORY_VERSION 1
+#define RMEMORY_VERSION 2
 typedef struct rmemory_ops {
-    uint32_t version; /* RMEMORY_VERSION */
+    uint32_t version; /* RMEMORY_VERSION; 1: a table that ends with dmabuf */
     const char *name; /* for messages: "cuda" */
     void *argument;   /* of every call */
     /*
@@ -94,8 +102,14 @@ typedef struct rmemory_ops {
     int (*left)(void *argument, void *at, size_t bytes);
     /* rread: what has come from outside is visible to the device afterwards. NULL: it is already. */
     int (*arrived)(void *argument, void *at, size_t bytes);
-    /* A dma-buf of the memory, by which a network reaches it; becomes the library's. NULL: the descriptor of alloc is one, or there is none. */
+    /*
+     * A dma-buf of the memory, by which a network reaches it; becomes the library's. Called before any network gets the memory, also by its
+     * kind. NULL: the descriptor of alloc is one, or there is none.
+     */
     int (*dmabuf)(void *argument, void *base, size_t bytes, int *fd);
+    /* From version 2 on: the device, for networks that register memory by kind and number (FI_HMEM of libfabric). */
+    rmemory_kind_t kind;
+    uint64_t number; /* as its API counts devices, from 0 */
 } rmemory_ops_t;
 
 /* ---- memory of a pipe ---- */

@@ -47,7 +47,7 @@ struct rgpu {
     int events;
     int device;
     enum rgpu_writes writes; /* by networks */
-    atomic_bool registered;  /* rgpu_dmabuf has made a descriptor */
+    atomic_bool registered;  /* rgpu_dmabuf was called: a network may write into the memory */
     atomic_bool stuck;       /* a copy has not ended in time */
     rgpu_wait_t wait;
     int wait_ms;
@@ -195,13 +195,17 @@ static int rgpu_alloc(void *argument, size_t bytes, void **base, int *fd)
     return rc;
 }
 
-/* For networks: the handle of CUDA's memory is no dma-buf. Addresses and sizes of mappings are whole pages. */
+/*
+ * For networks: the handle of CUDA's memory is no dma-buf. Addresses and sizes of mappings are whole pages. A network may
+ * also register the memory by the kind of the device, without such a descriptor.
+ */
 static int rgpu_dmabuf(void *argument, void *base, size_t bytes, int *fd)
 {
     struct rgpu *gpu = argument;
     int exported = -1, rc;
     bool pushed;
 
+    atomic_store(&gpu->registered, true);
     if (gpu->driver.range_fd == NULL)
         return rgpu_fail(gpu, -ENOTSUP, "the driver has no %s: it is too old",
                          driver_function(&gpu->driver, offsetof(struct driver, range_fd)));
@@ -218,7 +222,6 @@ static int rgpu_dmabuf(void *argument, void *base, size_t bytes, int *fd)
     if (rc != 0)
         return rc;
     (void)fcntl(exported, F_SETFD, FD_CLOEXEC);
-    atomic_store(&gpu->registered, true);
     *fd = exported;
     return 0;
 }
@@ -497,6 +500,14 @@ static enum rgpu_writes rgpu_writes_of_networks(const struct rgpu *gpu)
                : WRITES_UNORDERED;
 }
 
+/* None where a network that writes into the memory by itself would be out of order. */
+static rmemory_kind_t rgpu_kind(const struct rgpu *gpu)
+{
+    if (gpu->writes == WRITES_UNORDERED)
+        return RMEMORY_OTHER;
+    return strcmp(gpu->driver.api, "hip") == 0 ? RMEMORY_ROCM : RMEMORY_CUDA;
+}
+
 static int rgpu_open_device(struct rgpu *gpu, int ordinal)
 {
     bool pushed;
@@ -556,7 +567,9 @@ int rgpu_open(rgpu_t *opened, const char *api, const char *library, int device, 
                                   .copy_out = rgpu_copy_out,
                                   .left = rgpu_left,
                                   .arrived = gpu->writes == WRITES_FLUSHED ? rgpu_arrived : NULL,
-                                  .dmabuf = rgpu_dmabuf};
+                                  .dmabuf = rgpu_dmabuf,
+                                  .kind = rgpu_kind(gpu),
+                                  .number = (uint64_t)gpu->device};
     *opened = gpu;
     return 0;
 }

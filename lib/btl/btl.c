@@ -105,6 +105,13 @@ void btl_address_known(const char *address)
     pthread_mutex_unlock(&btl_lock);
 }
 
+void btl_devices_used(void)
+{
+    pthread_mutex_lock(&btl_lock);
+    btl_host->devices = true;
+    pthread_mutex_unlock(&btl_lock);
+}
+
 void btl_stop(void)
 {
     int i;

@@ -71,7 +71,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BTL_OPS_VERSION 7
+#define BTL_OPS_VERSION 8
 #define BTL_NAME_MAX 8
 
 /* ---- capabilities ---- */
@@ -124,6 +124,20 @@ struct btl_memory {
     struct btl_key key;
     void *slab;  /* the backend's; NULL after free */
     bool device; /* memory of a device: no processor may touch it */
+};
+
+/* Devices that networks have names for. The values are those of rmemory_kind_t. */
+enum btl_device_kind { BTL_DEVICE_OTHER, BTL_DEVICE_CUDA, BTL_DEVICE_ROCM, BTL_DEVICE_ZE };
+
+/* Memory of a device, for register_device: by what a network may identify it. */
+struct btl_device {
+    int fd;            /* a descriptor, such as one of a dma-buf, of all of the memory; -1: none */
+    const char *no_fd; /* fd -1: the reason */
+    enum btl_device_kind kind;
+    uint64_t number; /* of the device among those of its kind */
+    /* Ends the memory after its registration, at any time after `free` of the backend. NULL: it stays the caller's. */
+    void (*end)(void *argument, void *base, size_t bytes);
+    void *argument;
 };
 
 /* Memory of a peer. */
@@ -251,6 +265,8 @@ struct btl_host {
     const char *(*mpi_kind)(struct error *err);
     /* Closes a descriptor that a peer has passed, without a wait (util/received_fd.h). NULL: close(2). */
     void (*close_received)(int fd);
+    /* This process has memory of a device that networks have a name for (btl_devices_used). */
+    bool devices;
 };
 
 struct btl_attributes {
@@ -328,13 +344,14 @@ struct btl_ops {
     int (*revoke)(struct btl *btl, const struct btl_memory *memory);
 
     /*
-     * Registers memory of a device, until free: all that the descriptor `fd` names, such as one of a
-     * dma-buf, from its first byte on. It stays the caller's. `base` is the address of that byte for
-     * the device, which the backend never touches by the processor. A failure of any kind has a
-     * reason: the caller then transfers a copy of the memory. NULL: as a failure.
+     * Registers memory of a device, until free: by its descriptor, which names it from its first byte
+     * on and stays the caller's, or by the kind and the number of the device. `base` is the address
+     * of the first byte for the device, which the backend never touches by the processor. A failure of any kind has a
+     * reason: the caller then transfers a copy of the memory, which stays its own. NULL: as a failure.
      */
-    int (*register_device)(struct btl *btl, int peer, void *base, size_t bytes, int fd,
-                           uint32_t access, struct btl_memory *memory, struct error *err);
+    int (*register_device)(struct btl *btl, int peer, void *base, size_t bytes,
+                           const struct btl_device *device, uint32_t access,
+                           struct btl_memory *memory, struct error *err);
 
     /*
      * BTL_LOAD_STORE, in the place of register_memory: lends memory of the user to a peer, until
@@ -493,6 +510,8 @@ struct btl_ops {
 int btl_start(struct btl_host *host);
 /* Sets host->address. Before it, messages of peers may have opened shm, which needs no address. */
 void btl_address_known(const char *address);
+/* This process has memory of a device that networks have a name for: a backend that is opened from now on may ask a network for that. */
+void btl_devices_used(void);
 /*
  * In rinit, when the cards of all ranks are known: opens the backend mpi if RPIPE_BTL names it, and if all
  * cards have it, so that either all ranks wait for each other in it or none does. A failure is logged, and it is

@@ -40,12 +40,20 @@ struct slab_kind { /* slabs of the same peer, access, pages and length of a bloc
     struct link slabs; /* all */
 };
 
+/* What ends memory of a device behind its registration. */
+struct slab_end {
+    void (*call)(void *argument, void *base, size_t bytes); /* NULL: nothing */
+    void *argument, *base;
+    size_t bytes;
+};
+
 struct slab {
     struct slab_range range; /* first: see slab_registration() */
     struct slab_kind *kind;  /* NULL: memory of the user */
     struct link open;        /* slab_kind.open */
     struct link link;        /* slab_kind.slabs or slab_pool.registered */
     bool quarantined;
+    struct slab_end end;
     uint32_t blocks;   /* in all */
     uint32_t used;     /* in use */
     uint32_t fresh;    /* first block that was never in use */
@@ -176,11 +184,8 @@ static int slab_create(struct slab_pool *pool, struct slab_kind *k, struct error
 
     if (s == NULL)
         return slab_no_memory(err);
-    s->range = (struct slab_range){.peer = k->peer,
-                                   .access = k->access,
-                                   .huge = k->huge,
-                                   .bytes = blocks * k->block_bytes,
-                                   .fd = -1};
+    s->range = (struct slab_range){
+        .peer = k->peer, .access = k->access, .huge = k->huge, .bytes = blocks * k->block_bytes};
     rc = pool->source.map != NULL ? pool->source.map(pool->backend, &s->range, err)
                                   : slab_map_private(&s->range, err);
     if (rc != 0)
@@ -257,27 +262,30 @@ int slab_alloc(struct slab_pool *pool, int peer, size_t bytes, uint32_t access, 
     return rc;
 }
 
-/* fd -1: memory of the host. */
-static int slab_register_range(struct slab_pool *pool, int peer, void *base, size_t bytes, int fd,
-                               uint32_t access, struct btl_memory *memory, struct error *err)
+/* device NULL: memory of the host. */
+static int slab_register_range(struct slab_pool *pool, int peer, void *base, size_t bytes,
+                               const struct btl_device *device, uint32_t access,
+                               struct btl_memory *memory, struct error *err)
 {
     struct slab *s = calloc(1, sizeof(*s));
     int rc;
 
     if (s == NULL)
         return slab_no_memory(err);
-    s->range =
-        (struct slab_range){.peer = peer, .access = access, .base = base, .bytes = bytes, .fd = fd};
+    s->range = (struct slab_range){
+        .peer = peer, .access = access, .base = base, .bytes = bytes, .device = device};
     s->blocks = s->used = 1;
     pthread_mutex_lock(&pool->lock);
     rc = pool->source.register_range(pool->backend, &s->range, err);
     if (rc == 0) {
-        s->range.fd = -1; /* the caller closes it */
+        s->range.device = NULL; /* the caller's */
+        if (device != NULL)
+            s->end = (struct slab_end){device->end, device->argument, base, bytes};
         list_append(&pool->registered, &s->link);
         memory->base = base;
         memory->bytes = bytes;
         memory->slab = s;
-        memory->device = fd >= 0;
+        memory->device = device != NULL;
         pool->source.key(pool->backend, &s->range, 0, bytes, &memory->key);
     } else {
         free(s);
@@ -289,13 +297,14 @@ static int slab_register_range(struct slab_pool *pool, int peer, void *base, siz
 int slab_register(struct slab_pool *pool, int peer, void *base, size_t bytes, uint32_t access,
                   struct btl_memory *memory, struct error *err)
 {
-    return slab_register_range(pool, peer, base, bytes, -1, access, memory, err);
+    return slab_register_range(pool, peer, base, bytes, NULL, access, memory, err);
 }
 
-int slab_register_device(struct slab_pool *pool, int peer, void *base, size_t bytes, int fd,
-                         uint32_t access, struct btl_memory *memory, struct error *err)
+int slab_register_device(struct slab_pool *pool, int peer, void *base, size_t bytes,
+                         const struct btl_device *device, uint32_t access,
+                         struct btl_memory *memory, struct error *err)
 {
-    return slab_register_range(pool, peer, base, bytes, fd, access, memory, err);
+    return slab_register_range(pool, peer, base, bytes, device, access, memory, err);
 }
 
 /* Returns a block to its slab. */
@@ -312,20 +321,30 @@ static void slab_give_back(struct slab_pool *pool, struct slab *s, const char *b
     }
 }
 
+static void slab_end_call(const struct slab_end *end)
+{
+    if (end->call != NULL)
+        end->call(end->argument, end->base, end->bytes);
+}
+
 void slab_free(struct slab_pool *pool, struct btl_memory *memory)
 {
     struct slab *s = memory->slab;
+    struct slab_end end = {0};
 
     if (s == NULL)
         return;
     pthread_mutex_lock(&pool->lock);
-    if (s->kind == NULL)
-        slab_destroy(pool, s);
-    else if (s->quarantined)
+    if (s->quarantined) {
         s->used--;
-    else
+    } else if (s->kind == NULL) {
+        end = s->end;
+        slab_destroy(pool, s);
+    } else {
         slab_give_back(pool, s, memory->base);
+    }
     pthread_mutex_unlock(&pool->lock);
+    slab_end_call(&end);
     memory->slab = NULL;
     memory->base = NULL;
 }
@@ -349,6 +368,12 @@ void slab_quarantine(struct slab_pool *pool, int peer)
             list_remove(&s->open);
         }
         k->blocks = 0;
+    }
+    list_for_each (at, after, &pool->registered) {
+        struct slab *s = container_of(at, struct slab, link);
+
+        if (s->range.peer == peer && s->end.call != NULL)
+            s->quarantined = true;
     }
     pthread_mutex_unlock(&pool->lock);
 }
@@ -389,8 +414,13 @@ void slab_pool_destroy(struct slab_pool *pool)
             slab_destroy(pool, container_of(k->slabs.next, struct slab, link));
         free(k);
     }
-    while (!list_empty(&pool->registered))
-        slab_destroy(pool, container_of(pool->registered.next, struct slab, link));
+    while (!list_empty(&pool->registered)) {
+        struct slab *s = container_of(pool->registered.next, struct slab, link);
+        const struct slab_end end = s->end;
+
+        slab_destroy(pool, s);
+        slab_end_call(&end);
+    }
     hash_free(&pool->kinds);
     pthread_mutex_destroy(&pool->lock);
     free(pool);

@@ -33,7 +33,7 @@ struct slab_range {
     bool huge;          /* huge pages are preferred */
     char *base;
     size_t bytes;
-    int fd; /* of memory of a device, while it is registered; -1: memory of the host */
+    const struct btl_device *device; /* while memory of a device is registered; NULL: of the host */
 };
 
 /*
@@ -72,15 +72,16 @@ int slab_alloc(struct slab_pool *pool, int peer, size_t bytes, uint32_t access, 
                struct btl_memory *memory, struct error *err);
 int slab_register(struct slab_pool *pool, int peer, void *base, size_t bytes, uint32_t access,
                   struct btl_memory *memory, struct error *err);
-/* As the call register_device: the source finds the descriptor in the range. */
-int slab_register_device(struct slab_pool *pool, int peer, void *base, size_t bytes, int fd,
-                         uint32_t access, struct btl_memory *memory, struct error *err);
+/* As the call register_device: the source finds the device in the range. device->end is called without the pool's lock. */
+int slab_register_device(struct slab_pool *pool, int peer, void *base, size_t bytes,
+                         const struct btl_device *device, uint32_t access,
+                         struct btl_memory *memory, struct error *err);
 void slab_free(struct slab_pool *pool, struct btl_memory *memory);
 
 /*
  * A device may still access memory of this peer (a connection failed with operations outstanding):
  * the peer's slabs are neither used again nor unmapped before slab_pool_destroy(), even if all
- * their blocks are freed. New blocks come from new slabs.
+ * their blocks are freed. New blocks come from new slabs. Memory of a device that has an end (btl_device.end) ends then, too.
  */
 void slab_quarantine(struct slab_pool *pool, int peer);
 

@@ -36,6 +36,7 @@ enum setting {
     SET_OFI_PROVIDER,
     SET_OFI_DOMAIN,
     SET_OFI_ORDER,
+    SET_OFI_HMEM,
     SET_MPI_FLUSH,
     SET_RANK,
     SET_SIZE,

@@ -96,7 +96,8 @@ static int open_piece(struct state *st, const struct ask *q, struct answer *answ
     if (q->c == KIND_DEVICE) {
         p->device = device_memory_make(q->a);
         rc = b->ops->register_device(b->btl, st->a->peer, p->device.base, p->device.bytes,
-                                     p->device.fd, (uint32_t)q->b, &p->memory, &answer->err);
+                                     &(struct btl_device){.fd = p->device.fd}, (uint32_t)q->b,
+                                     &p->memory, &answer->err);
     } else if (q->c == KIND_REGISTERED) {
         p->own = malloc(q->a + 64);
         REQUIRE(p->own != NULL, "no memory");

@@ -502,8 +502,8 @@ static void memory_of_devices(struct side *s)
     if (ops->register_device == NULL)
         return;
     near = device_memory_make(2 * MIB);
-    rc = ops->register_device(s->backend->btl, s->peer, near.base, near.bytes, near.fd, BTL_LOCAL,
-                              &f.near_heap, &err);
+    rc = ops->register_device(s->backend->btl, s->peer, near.base, near.bytes,
+                              &(struct btl_device){.fd = near.fd}, BTL_LOCAL, &f.near_heap, &err);
     if (rc != 0) {
         REQUIRE(*err.text != '\0', "memory of a device is refused without a reason: %d", rc);
         printf("    skipped: %s\n", err.text);

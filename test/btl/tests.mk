@@ -108,6 +108,31 @@ test_btl_ofi_streams_CFLAGS = $(AM_CFLAGS) $(FABRIC_CFLAGS)
 test_btl_ofi_streams_LDADD = lib/libutil.la $(FABRIC_LIBS)
 test_btl_ofi_streams_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 
+# Memory of devices over libfabric: with a provider that has FI_HMEM for the device of the tests (test/btl/fake_hmem.h).
+fake_hmem = test/btl/fake_hmem.c test/btl/fake_hmem.h
+hmem_tests =
+if HAVE_FABRIC
+if HAVE_CMOCKA
+hmem_tests += test/btl/hmem_device test/btl/hmem_device_region test/btl/ofi_hmem
+endif
+endif
+check_PROGRAMS += $(hmem_tests)
+network_tests += $(hmem_tests)
+hmem_flags = $(AM_CFLAGS) $(FABRIC_CFLAGS)
+hmem_libraries = $(public) $(CMOCKA_LIBS) $(FABRIC_LIBS)
+test_btl_hmem_device_SOURCES = test/unit/test_device.c $(fake_hmem)
+test_btl_hmem_device_CFLAGS = $(hmem_flags)
+test_btl_hmem_device_LDADD = $(hmem_libraries)
+test_btl_hmem_device_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+test_btl_hmem_device_region_SOURCES = test/unit/test_device_region.c $(fake_hmem)
+test_btl_hmem_device_region_CFLAGS = $(hmem_flags)
+test_btl_hmem_device_region_LDADD = $(hmem_libraries)
+test_btl_hmem_device_region_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+test_btl_ofi_hmem_SOURCES = test/btl/ofi_hmem.c $(fake_hmem)
+test_btl_ofi_hmem_CFLAGS = $(hmem_flags)
+test_btl_ofi_hmem_LDADD = $(hmem_libraries)
+test_btl_ofi_hmem_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+
 # Needs no device: programs with one of their own (test/btl/fake_verbs.h).
 fake_verbs = test/btl/fake_verbs.c test/btl/fake_verbs.h test/btl/fake_verbs_cm.c
 fake_flags = $(AM_CFLAGS) $(IBVERBS_CFLAGS) $(RDMACM_CFLAGS)

@@ -44,7 +44,12 @@ struct fake_device {
     int allocs_before;                      /* calls of alloc that succeed before that */
     int fail_arrived, fail_copy_in, fail_copy_out, fail_dmabuf;
     enum fake_descriptor descriptor;
+    rmemory_kind_t kind; /* by which networks identify it */
+    uint64_t number;
 };
+
+/* A network of the tests that reaches its memory by its kind sets that (test/btl/fake_hmem.c); NULL where it is not linked. */
+void fake_device_seen(struct fake_device *dev) __attribute__((weak));
 
 /* Atomic: ends of several threads make calls of one device. */
 static inline int fake_fails(int *which)
@@ -282,6 +287,8 @@ static inline int fake_dmabuf(void *argument, void *base, size_t bytes, int *fd)
 
 static inline rmemory_ops_t fake_ops(struct fake_device *dev)
 {
+    if (fake_device_seen != NULL)
+        fake_device_seen(dev);
     return (rmemory_ops_t){.version = RMEMORY_VERSION,
                            .name = "fake",
                            .argument = dev,
@@ -292,7 +299,9 @@ static inline rmemory_ops_t fake_ops(struct fake_device *dev)
                            .copy_in = fake_copy_in,
                            .copy_out = fake_copy_out,
                            .left = fake_left,
-                           .arrived = fake_arrived};
+                           .arrived = fake_arrived,
+                           .kind = dev->kind,
+                           .number = dev->number};
 }
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * device_pair.h: both ends of a pipe whose heap is memory of a device (fake_device.h), for tests that are the device. Over shared memory, over
- * networks that move a copy (PAIR_NET, pair.h), and over one that reaches memory of devices (PAIR_BTL=verbs: the device of
- * test/btl/fake_verbs.h).
+ * networks that move a copy (PAIR_NET, pair.h), and over two that reach memory of devices: PAIR_BTL=verbs, the device of
+ * test/btl/fake_verbs.h, and PAIR_BTL=ofi, the provider of test/btl/fake_hmem.h.
  */
 #ifndef TEST_UNIT_DEVICE_PAIR_H
 #define TEST_UNIT_DEVICE_PAIR_H
@@ -22,12 +22,20 @@ static uint32_t ctx;
 /* Which way payloads go: shared, registered or staged. */
 static inline bool is_shared(void) { return !pair_over_network(); }
 
-static inline bool is_registered(void)
+static inline bool is_over(const char *name)
 {
     const char *backend = getenv("PAIR_BTL");
 
-    return pair_over_network() && backend != NULL && strcmp(backend, "verbs") == 0;
+    return pair_over_network() && backend != NULL && strcmp(backend, name) == 0;
 }
+
+/* By descriptors: test/btl/fake_verbs.h. By the kind of the device: test/btl/fake_hmem.h. */
+static inline bool is_registered_by_fd(void) { return is_over("verbs"); }
+static inline bool is_registered_by_kind(void)
+{
+    return device.kind != RMEMORY_OTHER && is_over("ofi");
+}
+static inline bool is_registered(void) { return is_registered_by_fd() || is_registered_by_kind(); }
 
 static inline bool is_staged(void) { return !is_shared() && !is_registered(); }
 

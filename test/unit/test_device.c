@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Pipes whose heap is memory of a device, both ends in one process: streams in every mode, configurations and calls that are refused, and
- * calls of the device that fail. Over shared memory, over networks that move a copy (PAIR_NET, pair.h), and over one that reaches
- * memory of devices (PAIR_BTL=verbs: the device of test/btl/fake_verbs.h). test/mpi/mp_device.c has two processes.
+ * calls of the device that fail. Over shared memory, over networks that move a copy (PAIR_NET, pair.h), and over two that reach
+ * memory of devices (device_pair.h). test/mpi/mp_device.c has two processes.
  */
 #include "device_pair.h"
 
@@ -146,7 +146,7 @@ static void test_the_way_is_described(void **state)
     for (int op = RPIPE_PUT; op <= RPIPE_GET; op++) {
         struct pair p = device_pair((rpipe_op_t)op);
         const char *way = is_shared()       ? "memory of a device (fake), notified in memory that"
-                          : is_registered() ? "memory of a device (fake), registered by its"
+                          : is_registered() ? "memory of a device (fake), registered, and"
                                             : "memory of a device (fake), staged through memory";
         raddr_t d;
         size_t n;
@@ -187,6 +187,11 @@ static void test_configurations(void **state)
     cfg.memory = &other;
     other.version = RMEMORY_VERSION + 1;
     assert_refused(&cfg, -EINVAL, "version");
+    other.version = 0;
+    assert_refused(&cfg, -EINVAL, "version");
+    other = memory;
+    other.kind = (rmemory_kind_t)77;
+    assert_refused(&cfg, -EINVAL, "memory has kind 77");
     other = memory;
     other.name = NULL;
     assert_refused(&cfg, -EINVAL, "no name");
@@ -200,6 +205,7 @@ static void test_configurations(void **state)
     device.fail_alloc = ENOMEM;
     assert_refused(&cfg, -ENOMEM, "fake: alloc of 65536 bytes");
     device.descriptor = FAKE_NONE;
+    other.kind = RMEMORY_OTHER;
     if (is_shared())
         assert_refused(&cfg, -EINVAL, "no descriptor");
     other.copy_in = NULL; /* the reader copies into the device */
@@ -308,11 +314,11 @@ static void test_one_end_is_staged(void **state)
         {FAKE_NONE, 0, false, "staged through", "; staged: fake has made no descriptor"},
         {FAKE_OTHER, 0, false, "staged through", "; staged: ibv_reg_dmabuf_mr of 65536 bytes on"},
         {FAKE_MEMFD, EIO, true, "staged through", "; staged: fake: dmabuf of 65536 bytes: "},
-        {FAKE_OTHER, 0, true, "registered by its descriptor", ""},
+        {FAKE_OTHER, 0, true, "registered, and reached", ""},
     };
 
     (void)state;
-    if (!is_registered())
+    if (!is_registered_by_fd())
         skip();
     for (int i = 0; i < 8; i++) {
         rmemory_ops_t table = memory;
@@ -329,10 +335,31 @@ static void test_one_end_is_staged(void **state)
         CHECK_OK(NULL, rpipe(&p.w, &w));
         ctx++;
         pass_some(&p);
-        assert_describes(p.w, "registered by its descriptor", "");
+        assert_describes(p.w, "registered, and reached", "");
         assert_describes(p.r, ends[i / 2].way, ends[i / 2].why);
         device_pair_close(&p);
     }
+}
+
+/* It ends before the kind of the device, which is not read. */
+static void test_a_table_of_version_1(void **state)
+{
+    rpipe_config_t cfg = device_config(RPIPE_WRITER, RPIPE_PUT);
+    rmemory_ops_t table = memory;
+    struct pair p;
+
+    (void)state;
+    table.version = 1;
+    table.kind = (rmemory_kind_t)77;
+    cfg.memory = &table;
+    p = device_open(&cfg);
+    pass_some(&p);
+    assert_describes(p.w,
+                     is_shared()             ? "notified in memory"
+                     : is_registered_by_fd() ? "registered, and reached"
+                                             : "staged through memory",
+                     is_registered_by_kind() ? "; staged: its table names no kind" : "");
+    device_pair_close(&p);
 }
 
 static void test_a_table_without_copies(void **state)
@@ -368,6 +395,7 @@ static int group(void)
         cmocka_unit_test(test_a_full_ring),
         cmocka_unit_test(test_an_import_fails),
         cmocka_unit_test(test_one_end_is_staged),
+        cmocka_unit_test(test_a_table_of_version_1),
         cmocka_unit_test(test_a_table_without_copies),
     };
 

@@ -273,6 +273,7 @@ static void test_writes_of_networks(void **state)
 
     (void)state;
     assert_null(memory->arrived);
+    assert_true(memory->kind == (*api == 'c' ? RMEMORY_CUDA : RMEMORY_ROCM) && memory->number == 0);
     if (*api != 'c')
         skip(); /* HIP has nothing of this kind */
     for (int can = 0; can < 2; can++) {
@@ -280,6 +281,7 @@ static void test_writes_of_networks(void **state)
         assert_int_equal(rgpu_open(&other, api, library, 0, error, sizeof(error)), 0);
         m = rgpu_memory(other);
         assert_int_equal(m->arrived != NULL, can);
+        assert_int_equal(m->kind, can ? RMEMORY_CUDA : RMEMORY_OTHER);
         assert_int_equal(m->alloc(m->argument, HEAP, &base, &fd), 0);
         close(fd);
         if (can)
@@ -367,7 +369,7 @@ static void test_a_pipe_reports_it(void **state)
     assert_non_null(strstr(rerror(p.w), named("cuda: left", "hip: left")));
     CHECK_OK(p.w, rinfo_describe(p.w, &about));
     if (pair_over_network()) /* linked with the device of fake_verbs.h */
-        assert_non_null(strstr(about.path, "registered by its descriptor (dma-buf)"));
+        assert_non_null(strstr(about.path, "registered, and reached by the network"));
     CHECK_OK(p.w, rsend(p.w, bytes, sizeof(bytes), 0));
     CHECK_OK(p.r, rrecv(p.r, back, sizeof(back), &n, 0));
     assert_true(n == sizeof(bytes) && memcmp(bytes, back, n) == 0);

@@ -34,8 +34,9 @@ static int register_range(void *backend, struct slab_range *range, struct error 
     if (refuse != 0)
         return error_set(err, refuse, "this device is full");
     assert_true(made < MOST);
-    registrations[made] = (struct registration){range->peer,  range->access, range->base,
-                                                range->bytes, true,          range->fd};
+    registrations[made] = (struct registration){
+        range->peer,  range->access, range->base,
+        range->bytes, true,          range->device != NULL ? range->device->fd : -1};
     range->registration = &registrations[made++];
     live++;
     return 0;
@@ -195,12 +196,52 @@ static void test_refused(void **state)
     slab_free(pool, &q);
     assert_int_equal(live, 1);
     /* of a device: the source gets the descriptor, which is not kept */
-    assert_int_equal(slab_register_device(pool, 1, mine, sizeof(mine), 77, BTL_LOCAL, &q, &err), 0);
-    assert_true(q.device && registrations[made - 1].fd == 77 && slab_range_of(&q)->fd == -1);
+    assert_int_equal(slab_register_device(pool, 1, mine, sizeof(mine),
+                                          &(struct btl_device){.fd = 77}, BTL_LOCAL, &q, &err),
+                     0);
+    assert_true(q.device && registrations[made - 1].fd == 77 && slab_range_of(&q)->device == NULL);
     slab_free(pool, &q);
     assert_int_equal(live, 1);
     slab_pool_destroy(pool); /* with what it still holds */
     assert_int_equal(live, 0);
+}
+
+static int ends, live_at_end;
+
+static void end_of_memory(void *argument, void *base, size_t bytes)
+{
+    assert_true(argument == &ends && base != NULL && bytes == 100);
+    live_at_end = live;
+    ends++;
+}
+
+/* Memory of a device ends behind its registration: when it is freed, or, with a peer whose connection has failed, with the pool. */
+static void test_memory_of_a_device_ends(void **state)
+{
+    const struct btl_device known = {.fd = -1, .end = end_of_memory, .argument = &ends};
+    struct slab_pool *pool = begin();
+    struct btl_memory p[3] = {{0}}, kept = {0};
+    static char mine[100];
+    struct error err = {""};
+
+    (void)state;
+    ends = 0;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(slab_register_device(pool, 1 + i / 2, mine, sizeof(mine), &known,
+                                              BTL_LOCAL, &p[i], &err),
+                         0);
+    assert_int_equal(slab_register(pool, 2, mine, sizeof(mine), BTL_LOCAL, &kept, &err), 0);
+    slab_free(pool, &p[0]);
+    assert_true(ends == 1 && live_at_end == 3);
+    slab_quarantine(pool, 2);
+    slab_free(pool, &p[2]);
+    assert_true(p[2].slab == NULL && ends == 1 && live == 3);
+    slab_free(pool, &kept); /* that of the program has no end that could wait */
+    assert_int_equal(live, 2);
+    slab_free(pool, &p[1]);
+    assert_true(ends == 2 && live_at_end == 1);
+    slab_pool_destroy(pool);
+    assert_true(ends == 3 && live_at_end == 0);
 }
 
 static void test_kept(void **state)
@@ -346,7 +387,7 @@ int main(void)
         cmocka_unit_test(test_thrift),     cmocka_unit_test(test_refused),
         cmocka_unit_test(test_kept),       cmocka_unit_test(test_huge),
         cmocka_unit_test(test_units),      cmocka_unit_test(test_atomics_alone),
-        cmocka_unit_test(test_own_memory),
+        cmocka_unit_test(test_own_memory), cmocka_unit_test(test_memory_of_a_device_ends),
     };
 
     return cmocka_run_group_tests_name("slab", tests, NULL, NULL);

@@ -33,6 +33,7 @@ static const struct {
     {"RPIPE_EAGER", "16384"},    {"RPIPE_ATOMICS", "auto"},
     {"RPIPE_FIRST", "0"},        {"RPIPE_CROSS", "1"},
     {"RPIPE_CAST_LOSE", ""},     {"RPIPE_CAST_BACKEND", "auto"},
+    {"RPIPE_OFI_HMEM", "auto"},
 };
 #define DOCUMENTED (sizeof(documented) / sizeof(*documented))
 

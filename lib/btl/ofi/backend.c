@@ -54,6 +54,23 @@ static int ofi_register(struct btl *btl, int peer, void *base, size_t bytes, uin
     return rc != 0 ? rc : slab_register(btl->slabs, peer, base, bytes, access, memory, err);
 }
 
+static int ofi_register_device(struct btl *btl, int peer, void *base, size_t bytes,
+                               const struct btl_device *device, uint32_t access,
+                               struct btl_memory *memory, struct error *err)
+{
+    int rc = ofi_check_fork(btl, err);
+
+    if (rc != 0)
+        return rc;
+    if (device->kind == BTL_DEVICE_OTHER)
+        return error_set(err, -ENOTSUP,
+                         "its table names no kind of device, by which libfabric registers memory");
+    if (!btl->rma.hmem)
+        return error_set(err, -ENOTSUP, "provider %s without FI_HMEM: %s", btl->rma.provider,
+                         btl->rma.no_hmem);
+    return slab_register_device(btl->slabs, peer, base, bytes, device, access, memory, err);
+}
+
 /* The registration at the peer enforces the access. */
 static int ofi_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes,
                       uint32_t access, struct btl_remote *remote, struct error *err)
@@ -211,6 +228,7 @@ __attribute__((visibility("default"))) const struct btl_ops btl_ofi_ops = {
     .free = ofi_free,
     .share = ofi_share,
     .register_memory = ofi_register,
+    .register_device = ofi_register_device,
     .attach = ofi_attach,
     .detach = ofi_detach,
     .connection_open = ofi_connection_open,

@@ -22,10 +22,10 @@
 
 /* ---- choice ---- */
 
-/*
- * What is requested. `order`: a provider that can keep writes in order reports it only on request.
- */
-static struct fi_info *fabric_hints(const char *provider, const char *domain, bool order)
+/* What is requested beside what every endpoint needs: a provider may report it on request alone, or because of it give up something else. */
+enum { ASK_ORDER = 1, ASK_HMEM = 2 };
+
+static struct fi_info *fabric_hints(const char *provider, const char *domain, int ask)
 {
     struct fi_info *h = fi_allocinfo();
 
@@ -39,7 +39,11 @@ static struct fi_info *fabric_hints(const char *provider, const char *domain, bo
         FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
     h->domain_attr->threading = FI_THREAD_DOMAIN;
     h->domain_attr->resource_mgmt = FI_RM_ENABLED;
-    if (order)
+    if ((ask & ASK_HMEM) != 0) {
+        h->caps |= FI_HMEM;
+        h->domain_attr->mr_mode |= FI_MR_HMEM;
+    }
+    if ((ask & ASK_ORDER) != 0)
         h->tx_attr->msg_order = h->rx_attr->msg_order = FI_ORDER_RMA_WAW | FI_ORDER_RMA_RAW;
     if (*provider != '\0')
         h->fabric_attr->prov_name = strdup(provider);
@@ -69,10 +73,10 @@ static int fabric_pick_device(const char *domain, struct fi_info **found)
     return copy != NULL ? 0 : at != NULL ? -FI_ENOMEM : -FI_ENODATA;
 }
 
-static int fabric_ask(const char *provider, const char *domain, const char *source, bool order,
+static int fabric_ask(const char *provider, const char *domain, const char *source, int ask,
                       struct fi_info **found)
 {
-    struct fi_info *h = fabric_hints(provider, domain, order);
+    struct fi_info *h = fabric_hints(provider, domain, ask);
     int rc;
 
     if (h == NULL)
@@ -84,23 +88,23 @@ static int fabric_ask(const char *provider, const char *domain, const char *sour
 }
 
 static int fabric_choose_ordered(const char *provider, const char *domain, const char *source,
-                                 struct fi_info **found)
+                                 int ask, struct fi_info **found)
 {
-    int rc = fabric_ask(provider, domain, source, true, found);
+    int rc = fabric_ask(provider, domain, source, ask | ASK_ORDER, found);
 
-    return rc == 0 ? 0 : fabric_ask(provider, domain, source, false, found);
+    return rc == 0 ? 0 : fabric_ask(provider, domain, source, ask, found);
 }
 
 /* Only a provider whose addresses are IP addresses can be bound to one. */
-static int fabric_choose(const char *provider, const char *domain, const char *source,
+static int fabric_choose(const char *provider, const char *domain, const char *source, int ask,
                          struct fi_info **found)
 {
     struct fi_info *bound = NULL;
-    int rc = fabric_choose_ordered(provider, domain, "", found);
+    int rc = fabric_choose_ordered(provider, domain, "", ask, found);
 
     if (rc != 0 || *domain != '\0' || *source == '\0' || !fabric_is_ip(*found))
         return rc;
-    rc = fabric_choose_ordered((*found)->fabric_attr->prov_name, "", source, &bound);
+    rc = fabric_choose_ordered((*found)->fabric_attr->prov_name, "", source, ask, &bound);
     fi_freeinfo(*found);
     *found = bound;
     return rc;
@@ -126,7 +130,7 @@ static const char *fabric_instead(void)
 {
     struct fi_info *info;
 
-    if (fabric_choose_ordered("net", "", "", &info) != 0)
+    if (fabric_choose_ordered("net", "", "", 0, &info) != 0)
         return "";
     fi_freeinfo(info);
     return "RPIPE_OFI_PROVIDER=net";
@@ -168,7 +172,7 @@ int fabric_suitable(const struct btl_host *host, struct error *err)
     int rc = 0;
 
     if (*host->setting("RPIPE_OFI_PROVIDER") != '\0' ||
-        fabric_choose("", domain, host->address, &info) != 0)
+        fabric_choose("", domain, host->address, 0, &info) != 0)
         return 0; /* it is named; or it cannot be opened, which is reported then */
     if (fabric_is_over_sockets(info))
         rc =
@@ -183,7 +187,7 @@ int fabric_suitable(const struct btl_host *host, struct error *err)
 int fabric_query(struct error *err)
 {
     struct fi_info *info;
-    int rc = fabric_choose("", "", "", &info);
+    int rc = fabric_choose("", "", "", 0, &info);
 
     if (rc != 0)
         return error_set(
@@ -244,6 +248,7 @@ static void fabric_learn(struct ofi_endpoint *e, const char *wanted)
     if (e->ordered && strcmp(wanted, "operations") != 0 && fabric_joins(i))
         e->joined = e->most < e->ordered_most ? e->most : e->ordered_most;
     e->inject = i->tx_attr->inject_size >= OFI_SLOT;
+    e->hmem = (i->caps & FI_HMEM) != 0;
     e->keys = i->domain_attr->mr_key_size >= 8
                   ? UINT64_MAX
                   : (UINT64_C(1) << (8 * i->domain_attr->mr_key_size)) - 1;
@@ -253,11 +258,12 @@ static void fabric_learn(struct ofi_endpoint *e, const char *wanted)
 
 /*
  * Memory is registered in each domain. That goes unnoticed by peers where the keys are chosen here, the same in each, and by
- * transfers where local memory needs no registration, whose descriptor would be another one in each.
+ * transfers where local memory needs no registration, whose descriptor would be another one in each; that of devices always does.
  */
 static bool fabric_has_domains(const struct fi_info *info)
 {
-    return (info->domain_attr->mr_mode & (FI_MR_PROV_KEY | FI_MR_LOCAL)) == 0;
+    return (info->domain_attr->mr_mode & (FI_MR_PROV_KEY | FI_MR_LOCAL)) == 0 &&
+           (info->caps & FI_HMEM) == 0;
 }
 
 /* Several threads may be inside the domain, each with an endpoint and its queue; memory is that of all its endpoints. */
@@ -302,7 +308,8 @@ static int fabric_check_beside(const struct ofi_endpoint *first, bool own_domain
     if (own_domain)
         return fabric_has_domains(first->info)
                    ? 0
-                   : error_set(err, -ENOTSUP, "keys of provider %s are those of one domain",
+                   : error_set(err, -ENOTSUP, "%s of provider %s are those of one domain",
+                               first->hmem ? "descriptors of memory of devices" : "keys",
                                first->provider);
     if (!fabric_domain_is_wide(first->info))
         return error_set(err, -ENOTSUP, "a domain of provider %s is for one thread",
@@ -393,42 +400,129 @@ static int fabric_open_all(struct ofi_endpoint *e, const char **call)
     return fabric_own_name(e);
 }
 
-int fabric_open(const struct btl_host *host, struct ofi_endpoint *e, struct error *err)
+/* ---- memory of devices ---- */
+
+/* NULL: FI_HMEM is requested; else why not. */
+static const char *fabric_hmem_unwanted(const struct btl_host *host)
 {
-    const char *provider = host->setting("RPIPE_OFI_PROVIDER"),
-               *domain = host->setting("RPIPE_OFI_DOMAIN");
-    const char *order = host->setting("RPIPE_OFI_ORDER"), *call;
-    int rc = fabric_choose(provider, domain, host->address, &e->info);
+    const char *wish = host->setting("RPIPE_OFI_HMEM");
+
+    if (strcmp(wish, "no") == 0)
+        return "RPIPE_OFI_HMEM=no";
+    return host->devices || strcmp(wish, "yes") == 0
+               ? NULL
+               : "the backend was opened before any pipe with memory of a device; with "
+                 "RPIPE_OFI_HMEM=yes it is requested at once";
+}
+
+static bool fabric_is_named(const char *name, const char *other)
+{
+    return name == other || (name != NULL && other != NULL && strcmp(name, other) == 0);
+}
+
+static bool fabric_is_in_order(const struct fi_info *info)
+{
+    return (info->tx_attr->msg_order & (FI_ORDER_RMA_WAW | FI_ORDER_WAW)) != 0;
+}
+
+/*
+ * The same provider and device as `plain`, with FI_HMEM. Peers compare providers, and may not have devices: so it must not be another
+ * one, nor be slower for other pipes than it is without. NULL, and the reason.
+ */
+static struct fi_info *fabric_choose_hmem(const struct btl_host *host, const struct fi_info *plain,
+                                          struct error *why)
+{
+    const char *unwanted = fabric_hmem_unwanted(host), *provider = plain->fabric_attr->prov_name,
+               *refused = NULL;
+    struct fi_info *with = NULL;
+    int rc;
+
+    if (unwanted != NULL) {
+        error_note(why, "%s", unwanted);
+        return NULL;
+    }
+    rc = fabric_choose(provider, host->setting("RPIPE_OFI_DOMAIN"), host->address, ASK_HMEM, &with);
+    if (rc != 0)
+        refused = fi_strerror(-rc);
+    else if ((with->caps & FI_HMEM) == 0 ||
+             !fabric_is_named(with->fabric_attr->prov_name, provider) ||
+             !fabric_is_named(with->domain_attr->name, plain->domain_attr->name))
+        refused = "another provider or device has it";
+    else if (fabric_is_in_order(plain) && !fabric_is_in_order(with))
+        refused = "with it the provider does not keep writes in order";
+    if (refused == NULL)
+        return with;
+    error_note(why, "%s", refused);
+    if (rc == 0)
+        fi_freeinfo(with);
+    return NULL;
+}
+
+/* ---- the endpoint of the process ---- */
+
+/* Takes over `info`. 0, or -errno and the reason. */
+static int fabric_try(const struct btl_host *host, struct ofi_endpoint *e, struct fi_info *info,
+                      struct error *err)
+{
+    const char *call;
+    int rc;
 
     e->own_domain = true;
     e->wait_fd = -1;
     address_init(e);
-    if (rc != 0) {
-        e->info = NULL;
+    e->info = info;
+    fabric_widen(&e->info);
+    fabric_learn(e, host->setting("RPIPE_OFI_ORDER"));
+    rc = fabric_open_all(e, &call);
+    if (rc == 0)
+        return 0;
+    rc = fabric_refused(e, call, rc, err);
+    fabric_close(e);
+    fabric_close_domain(e);
+    return rc;
+}
+
+/* With FI_HMEM, if it is requested and the provider has it. Takes over `plain`. */
+static int fabric_open_best(const struct btl_host *host, struct ofi_endpoint *e,
+                            struct fi_info *plain, struct error *err)
+{
+    struct error why = {""};
+    struct fi_info *with = fabric_choose_hmem(host, plain, &why);
+
+    if (with != NULL && fabric_try(host, e, with, &why) == 0) {
+        fi_freeinfo(plain);
+        return 0;
+    }
+    snprintf(e->no_hmem, sizeof(e->no_hmem), "%.199s", why.text);
+    return fabric_try(host, e, plain, err);
+}
+
+int fabric_open(const struct btl_host *host, struct ofi_endpoint *e, struct error *err)
+{
+    const char *provider = host->setting("RPIPE_OFI_PROVIDER"),
+               *domain = host->setting("RPIPE_OFI_DOMAIN");
+    struct fi_info *plain;
+    int rc = fabric_choose(provider, domain, host->address, 0, &plain);
+
+    if (rc != 0)
         return error_set(
             err, -ENOTSUP, "libfabric finds no provider%s%s%s%s%s%s: %s (fi_info lists them)",
             *provider != '\0' ? " " : "", provider, *domain != '\0' ? " on device " : "", domain,
             *domain == '\0' && *host->address != '\0' ? " at " : "",
             *domain == '\0' ? host->address : "", fi_strerror(-rc));
-    }
-    fabric_widen(&e->info);
-    fabric_learn(e, order);
-    rc = fabric_open_all(e, &call);
-    if (rc != 0) {
-        rc = fabric_refused(e, call, rc, err);
-        fabric_close(e);
-        fabric_close_domain(e);
+    rc = fabric_open_best(host, e, plain, err);
+    if (rc != 0)
         return rc;
-    }
     if (fabric_can_crash(e->info))
         fabric_warn(e->info);
-    log_info("ofi: provider %s, device %s: writes %s, slots %s, progress %s", e->provider,
+    log_info("ofi: provider %s, device %s: writes %s, slots %s, progress %s%s", e->provider,
              e->info->domain_attr->name,
              e->joined > 0 ? "in order, with their slots"
              : e->ordered  ? "in order"
                            : "in steps",
              e->inject ? "injected" : "from memory",
-             e->wait_fd >= 0 ? "by descriptor" : "by polling");
+             e->wait_fd >= 0 ? "by descriptor" : "by polling",
+             e->hmem ? ", memory of devices by FI_HMEM" : "");
     return 0;
 }
 

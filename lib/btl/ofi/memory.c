@@ -7,7 +7,10 @@
  * memory by its address here; otherwise by its offset in the registration. PROV_KEY: the provider
  * chooses the key; otherwise it is chosen here, at random, so that other processes cannot guess it.
  * ENDPOINT: a registration is valid after it is bound to the endpoint. ALLOCATED: pages must exist,
- * which they do.
+ * which they do. HMEM: local memory of devices has to be registered, which it is in any case.
+ *
+ * Memory of a device is registered with the kind and the number of the device (FI_HMEM), and every access of this process has its
+ * descriptor. An endpoint with FI_HMEM has no streams with domains of their own, so it is registered in one domain.
  */
 #include "btl/ofi/memory.h"
 
@@ -54,12 +57,33 @@ static int ofi_memory_enable(struct ofi_endpoint *e, struct fid_mr *mr)
     return rc != 0 ? rc : fi_mr_enable(mr);
 }
 
+static int ofi_memory_reg_device(struct ofi_endpoint *e, void *base, size_t bytes, uint32_t access,
+                                 const struct btl_device *device, uint64_t key, struct fid_mr **mr)
+{
+    static const enum fi_hmem_iface iface[] = {[BTL_DEVICE_CUDA] = FI_HMEM_CUDA,
+                                               [BTL_DEVICE_ROCM] = FI_HMEM_ROCR,
+                                               [BTL_DEVICE_ZE] = FI_HMEM_ZE};
+    const struct iovec range = {base, bytes};
+    struct fi_mr_attr attr = {.mr_iov = &range,
+                              .iov_count = 1,
+                              .access = ofi_memory_access_flags(access),
+                              .requested_key = key,
+                              .iface = iface[device->kind]};
+
+    if (device->kind == BTL_DEVICE_CUDA)
+        attr.device.cuda = (int)device->number;
+    else if (device->kind == BTL_DEVICE_ZE)
+        attr.device.ze = (int)device->number;
+    return fi_mr_regattr(e->domain, &attr, 0, mr);
+}
+
 /* `key`: where keys are chosen here. 0, or what the provider returned. */
 static int ofi_memory_reg(struct ofi_endpoint *e, void *base, size_t bytes, uint32_t access,
-                          uint64_t key, struct fid_mr **mr)
+                          const struct btl_device *device, uint64_t key, struct fid_mr **mr)
 {
-    int rc =
-        fi_mr_reg(e->domain, base, bytes, ofi_memory_access_flags(access), 0, key, 0, mr, NULL);
+    int rc = device != NULL ? ofi_memory_reg_device(e, base, bytes, access, device, key, mr)
+                            : fi_mr_reg(e->domain, base, bytes, ofi_memory_access_flags(access), 0,
+                                        key, 0, mr, NULL);
 
     if (rc != 0)
         return rc;
@@ -69,16 +93,18 @@ static int ofi_memory_reg(struct ofi_endpoint *e, void *base, size_t bytes, uint
     return rc;
 }
 
-static int ofi_memory_refused(const struct ofi_endpoint *e, size_t bytes, int rc, struct error *err)
+static int ofi_memory_refused(const struct ofi_endpoint *e, size_t bytes, bool device, int rc,
+                              struct error *err)
 {
-    error_note(err, "provider %s: fi_mr_reg of %zu bytes%s: %s%s", e->provider, bytes,
+    error_note(err, "provider %s: %s of %zu bytes%s%s: %s%s", e->provider,
+               device ? "fi_mr_regattr" : "fi_mr_reg", bytes, device ? " of a device" : "",
                e->stream != NULL ? " in the domain of a stream" : "", fi_strerror(-rc),
                rc == -FI_ENOMEM ? " (raise the limit of locked memory, ulimit -l)" : "");
     return rc == -FI_ENOKEY ? -ENOSPC : rc < -255 ? -EIO : rc;
 }
 
 int memory_register(struct ofi_endpoint *e, void *base, size_t bytes, uint32_t access,
-                    struct ofi_registration *r, struct error *err)
+                    const struct btl_device *device, struct ofi_registration *r, struct error *err)
 {
     bool chosen = (e->info->domain_attr->mr_mode & FI_MR_PROV_KEY) == 0;
     struct fid_mr *mr = NULL;
@@ -86,16 +112,16 @@ int memory_register(struct ofi_endpoint *e, void *base, size_t bytes, uint32_t a
 
     *r = (struct ofi_registration){.by_address =
                                        (e->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0};
-    if (access == BTL_LOCAL && !e->needs_desc)
+    if (access == BTL_LOCAL && !e->needs_desc && device == NULL)
         return 0;
     for (tries = 0; tries < KEY_TRIES; tries++) {
-        rc = ofi_memory_reg(e, base, bytes, access, chosen ? ofi_memory_random_key(e->keys) : 0,
-                            &mr);
+        rc = ofi_memory_reg(e, base, bytes, access, device,
+                            chosen ? ofi_memory_random_key(e->keys) : 0, &mr);
         if (rc != -FI_ENOKEY || !chosen)
             break;
     }
     if (rc != 0)
-        return ofi_memory_refused(e, bytes, rc, err);
+        return ofi_memory_refused(e, bytes, device != NULL, rc, err);
     r->mr = mr;
     r->desc = fi_mr_desc(mr);
     r->key = fi_mr_key(mr);
@@ -138,11 +164,12 @@ static int ofi_memory_copy(struct memory_range *m, struct ofi_endpoint *e, struc
     if (c == NULL)
         return error_set(err, -ENOMEM, "there is no memory for the metadata of a registration");
     as_owner = ofi_enter(e, BIASED_NEVER);
-    rc = ofi_memory_reg(e, m->range->base, m->range->bytes, m->range->access, m->own.key, &c->mr);
+    rc = ofi_memory_reg(e, m->range->base, m->range->bytes, m->range->access, NULL, m->own.key,
+                        &c->mr);
     ofi_leave(e, as_owner);
     if (rc != 0) {
         free(c);
-        return ofi_memory_refused(e, m->range->bytes, rc, err);
+        return ofi_memory_refused(e, m->range->bytes, false, rc, err);
     }
     c->endpoint = e;
     list_append(&m->copies, &c->link);
@@ -216,7 +243,8 @@ static int ofi_memory_register_everywhere(struct btl *btl, struct memory_range *
                                           struct error *err)
 {
     const struct slab_range *range = m->range;
-    int rc = memory_register(&btl->rma, range->base, range->bytes, range->access, &m->own, err);
+    int rc = memory_register(&btl->rma, range->base, range->bytes, range->access, range->device,
+                             &m->own, err);
 
     if (rc != 0 || range->access == BTL_LOCAL)
         return rc;

@@ -17,9 +17,9 @@ struct ofi_registration {
 /* The source of slabs (slab.h): their registrations are struct ofi_registration. */
 extern const struct slab_source memory_source;
 
-/* Registers a range in the domain of an endpoint, inside. 0, or -errno and an error message. */
+/* Registers a range in the domain of an endpoint, inside; device NULL: memory of the host. 0, or -errno and an error message. */
 int memory_register(struct ofi_endpoint *e, void *base, size_t bytes, uint32_t access,
-                    struct ofi_registration *r, struct error *err);
+                    const struct btl_device *device, struct ofi_registration *r, struct error *err);
 void memory_deregister(struct ofi_registration *r);
 /*
  * The endpoint of a new stream has a domain of its own: registers all that peers may access there, too. What comes later is registered in

@@ -30,6 +30,7 @@
  *
  * ORDERED, joined: payload and slot are one operation with two ranges, where the bytes within an operation
  * are placed in order (fabric_joins). Order between operations (FI_ORDER_RMA_WAW) does not include that.
+ * A payload in memory of a device is not joined: providers take the kind of memory from the first range.
  */
 #ifndef BTL_OFI_OFI_H
 #define BTL_OFI_OFI_H
@@ -64,6 +65,8 @@ struct ofi_part {
     char *local;
     void *desc;
     size_t bytes;
+    bool
+        device; /* `local` is memory of a device, which `desc` identifies: no processor may touch it */
 };
 
 enum ofi_kind { OFI_WRITE, OFI_GET, OFI_ATOMIC, OFI_FLUSH };
@@ -141,8 +144,10 @@ struct ofi_endpoint {
     size_t joined;   /* ORDERED: most bytes of payload and slot as one operation; 0: they are two */
     bool inject;     /* the provider copies slots at once */
     bool needs_desc; /* FI_MR_LOCAL */
-    bool contexts;   /* FI_CONTEXT: everything that is posted needs a context of its own */
-    size_t most;     /* bytes of one operation */
+    bool hmem;       /* FI_HMEM: memory of devices can be registered */
+    char no_hmem[200]; /* why not; "" */
+    bool contexts;     /* FI_CONTEXT: everything that is posted needs a context of its own */
+    size_t most;       /* bytes of one operation */
     uint32_t atomics;
     uint64_t keys; /* mask of keys that this process chooses */
 

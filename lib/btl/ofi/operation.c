@@ -39,7 +39,8 @@ int operation_reserve(struct ofi_endpoint *e, struct error *err)
         c = calloc(1, sizeof(*c));
         if (c == NULL)
             return error_set(err, -ENOMEM, "there is no memory for %u more operations", OPS_CHUNK);
-        rc = memory_register(e, c->scratch, sizeof(c->scratch), BTL_LOCAL, &c->registration, err);
+        rc = memory_register(e, c->scratch, sizeof(c->scratch), BTL_LOCAL, NULL, &c->registration,
+                             err);
         if (rc != 0) {
             free(c);
             return rc;

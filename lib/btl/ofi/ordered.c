@@ -16,7 +16,7 @@ static bool ordered_may_join(const struct btl_connection *connection)
     size_t most = connection->endpoint->joined, slot = connection->rest_slot.bytes;
 
     return connection->rest.bytes > 0 && slot > 0 && slot <= most &&
-           connection->rest.bytes <= most - slot;
+           connection->rest.bytes <= most - slot && !connection->rest.device;
 }
 
 /* The slot is the second range: its bytes are placed behind those of the payload. */

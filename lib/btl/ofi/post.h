@@ -18,7 +18,10 @@ static inline void *post_tag_of(const struct btl_connection *connection)
     return (void *)(((uintptr_t)connection->id << 1) | 1);
 }
 
-/* The range of a transfer; NULL: an empty one. The descriptor is that of the process's domain, which is the only one where it counts. */
+/*
+ * The range of a transfer; NULL: an empty one. The descriptor is that of the process's domain, which is the only one where it counts
+ * (fabric_has_domains). Memory of a device always has one: it names the kind of memory.
+ */
 static inline struct ofi_part post_part_of(const struct ofi_endpoint *e,
                                            const struct btl_transfer *t)
 {
@@ -28,10 +31,11 @@ static inline struct ofi_part post_part_of(const struct ofi_endpoint *e,
         .remote = t->remote->key.word[KEY_ADDRESS] + t->remote_offset,
         .key = t->remote->key.word[KEY_KEY],
         .local = (char *)t->memory->base + t->offset,
-        .desc = e->needs_desc
+        .desc = e->needs_desc || t->memory->device
                     ? ((const struct ofi_registration *)slab_registration(t->memory))->desc
                     : NULL,
         .bytes = t->bytes,
+        .device = t->memory->device,
     };
 }
 

@@ -123,22 +123,24 @@ static int verbs_memory_register_range(void *backend, struct slab_range *range, 
 {
     struct btl *btl = backend;
     struct verbs_region *region;
-    int rc;
+    int rc, fd = -1;
 
     if (verbs_check_fork(btl, err) != 0)
         return -ENOTCONN;
     region = calloc(1, sizeof(*region));
     if (region == NULL)
         return error_set(err, -ENOMEM, "there is no memory for the metadata of registered memory");
-    rc = verbs_memory_register_in(&btl->process, range->base, range->bytes, range->fd,
-                                  range->access, &region->mr, err);
+    if (range->device != NULL)
+        fd = range->device->fd;
+    rc = verbs_memory_register_in(&btl->process, range->base, range->bytes, fd, range->access,
+                                  &region->mr, err);
     if (rc != 0) {
         free(region);
         return rc;
     }
     region->lkey = region->mr->lkey;
     region->access = range->access;
-    region->fd = range->fd >= 0 ? fcntl(range->fd, F_DUPFD_CLOEXEC, 0) : -1;
+    region->fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
     range->registration = region;
     return 0;
 }
@@ -376,10 +378,13 @@ int verbs_register(struct btl *btl, int peer, void *base, size_t bytes, uint32_t
     return slab_register(btl->slabs, peer, base, bytes, access, memory, err);
 }
 
-int verbs_register_device(struct btl *btl, int peer, void *base, size_t bytes, int fd,
-                          uint32_t access, struct btl_memory *memory, struct error *err)
+int verbs_register_device(struct btl *btl, int peer, void *base, size_t bytes,
+                          const struct btl_device *device, uint32_t access,
+                          struct btl_memory *memory, struct error *err)
 {
-    return slab_register_device(btl->slabs, peer, base, bytes, fd, access, memory, err);
+    if (device->fd < 0)
+        return error_set(err, -ENOTSUP, "%s", device->no_fd);
+    return slab_register_device(btl->slabs, peer, base, bytes, device, access, memory, err);
 }
 
 /*

@@ -67,8 +67,9 @@ int verbs_share(struct btl *btl, int peer, const struct btl_memory *memory, stru
                 struct error *err);
 int verbs_register(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access,
                    struct btl_memory *memory, struct error *err);
-int verbs_register_device(struct btl *btl, int peer, void *base, size_t bytes, int fd,
-                          uint32_t access, struct btl_memory *memory, struct error *err);
+int verbs_register_device(struct btl *btl, int peer, void *base, size_t bytes,
+                          const struct btl_device *device, uint32_t access,
+                          struct btl_memory *memory, struct error *err);
 int verbs_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes,
                  uint32_t access, struct btl_remote *remote, struct error *err);
 void verbs_detach(struct btl *btl, struct btl_remote *remote);

@@ -83,6 +83,8 @@ static int open_prepare(struct rch *ch, const struct pipe_config *cfg, struct er
     desc_pool_init(&ch->pool, cfg->max_messages, sizeof(struct rdesc_message), ch->id);
     if (close_prepare(ch) != 0)
         return error_set(err, -ENOMEM, "no memory for another pipe");
+    if (cfg->memory != NULL && config_device_kind(cfg->memory) != RMEMORY_OTHER)
+        btl_devices_used();
     rc = btl_choose(ch->peer, cfg->backend, &ch->ops, &ch->btl, err);
     if (rc != 0)
         return rc;

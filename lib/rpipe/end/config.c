@@ -154,12 +154,20 @@ int config_check_device(const rmemory_ops_t *m, struct error *err)
 {
     if (m == NULL)
         return error_set(err, -EINVAL, "memory is NULL");
-    if (m->version != RMEMORY_VERSION)
-        return error_set(err, -EINVAL, "memory has version %u; this library has version %u",
+    if (m->version < 1 || m->version > RMEMORY_VERSION)
+        return error_set(err, -EINVAL, "memory has version %u; this library has versions 1 to %u",
                          m->version, RMEMORY_VERSION);
     if (m->name == NULL)
         return error_set(err, -EINVAL, "memory has no name");
+    if ((unsigned)config_device_kind(m) > RMEMORY_ZE)
+        return error_set(err, -EINVAL, "memory has kind %u, and %u is the last one (%s)",
+                         (unsigned)m->kind, (unsigned)RMEMORY_ZE, m->name);
     return 0;
+}
+
+rmemory_kind_t config_device_kind(const rmemory_ops_t *m)
+{
+    return m->version >= 2 ? m->kind : RMEMORY_OTHER;
 }
 
 /* The heap is in memory of a device. */

@@ -68,6 +68,8 @@ int config_resolve(const rpipe_config_t *cfg, struct pipe_config *resolved, int 
 void config_resolve_slots(struct pipe_config *c, bool mapped);
 /* A table of a device has this version, and a name. */
 int config_check_device(const rmemory_ops_t *m, struct error *err);
+/* A table of version 1 has none: it ends before. */
+rmemory_kind_t config_device_kind(const rmemory_ops_t *m);
 /* The same as config_resolve for an array of cells; the caller sets cells_of. */
 int config_resolve_cells(const rcells_config_t *cfg, struct pipe_config *resolved, int ranks,
                          struct error *err);

@@ -8,6 +8,7 @@
 #include "util/failpoint.h"
 #include "util/received_fd.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <rinfo.h>
 #include <stdint.h>
@@ -15,6 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+static_assert((int)BTL_DEVICE_OTHER == (int)RMEMORY_OTHER &&
+                  (int)BTL_DEVICE_CUDA == (int)RMEMORY_CUDA &&
+                  (int)BTL_DEVICE_ROCM == (int)RMEMORY_ROCM &&
+                  (int)BTL_DEVICE_ZE == (int)RMEMORY_ZE,
+              "device_identity passes them on");
 
 /* A code of the program's: what is not a negative errno value is one. */
 static int device_code(int rc) { return rc <= 0 && rc > -4096 ? rc : -EIO; }
@@ -81,28 +88,48 @@ static int device_lend(struct rch *ch, const struct device_segment *s, int fd,
     return 0;
 }
 
-/* -ENOTSUP and the reason, or the error of the backend: the memory has to be staged. */
-static int device_register(struct rch *ch, const struct device_segment *s, int fd, uint32_t access,
+/* By what a network may identify the memory. `own`: a descriptor to be closed after the registration, or -1; `why`: why there is none. */
+static struct btl_device device_identity(const rmemory_ops_t *m, void *base, size_t bytes, int fd,
+                                         int *own, struct error *why)
+{
+    struct btl_device identity = {
+        .fd = fd, .no_fd = why->text, .kind = (enum btl_device_kind)config_device_kind(m)};
+    int rc = 0;
+
+    *own = -1;
+    if (identity.kind != BTL_DEVICE_OTHER)
+        identity.number = m->number;
+    if (m->dmabuf != NULL) {
+        rc = device_code(m->dmabuf(m->argument, base, bytes, own));
+        identity.fd = rc == 0 ? *own : -1;
+    }
+    if (rc != 0)
+        error_note(why, "%s: dmabuf of %zu bytes: %s", m->name, bytes, rinfo_strerror(rc));
+    else if (identity.fd < 0)
+        error_note(why, "%s has made no descriptor", m->name);
+    return identity;
+}
+
+/* 0: `end` of the table ends the memory when the registration has ended. -ENOTSUP and the reason, or the error of the backend: the memory has to be staged. */
+static int device_register(struct rch *ch, struct device_segment *s, int fd, uint32_t access,
                            struct btl_memory *memory, struct error *why)
 {
     const rmemory_ops_t *m = ch->cfg.memory;
-    int own = -1, rc = 0;
+    struct error no_fd = {""};
+    struct btl_device identity;
+    int own, rc;
 
     if (ch->ops->register_device == NULL)
         return error_set(why, -ENOTSUP, "backend %s does not register memory of devices",
                          ch->ops->name);
-    if (m->dmabuf != NULL)
-        rc = device_code(m->dmabuf(m->argument, s->base, s->bytes, &own));
-    if (rc != 0)
-        return error_set(why, rc, "%s: dmabuf of %zu bytes: %s", m->name, s->bytes,
-                         rinfo_strerror(rc));
-    if (m->dmabuf != NULL)
-        fd = own;
-    if (fd < 0)
-        return error_set(why, -ENOTSUP, "%s has made no descriptor", m->name);
-    rc = ch->ops->register_device(ch->btl, ch->peer, s->base, s->bytes, fd, access, memory, why);
+    identity = device_identity(m, s->base, s->bytes, fd, &own, &no_fd);
+    identity.end = m->free;
+    identity.argument = m->argument;
+    rc = ch->ops->register_device(ch->btl, ch->peer, s->base, s->bytes, &identity, access, memory,
+                                  why);
     if (own >= 0)
         close(own); /* the registration keeps the memory */
+    s->registered = rc == 0;
     return rc;
 }
 
@@ -208,11 +235,11 @@ void device_release(struct rch *ch, struct device_segment *s)
     device_take_out(ch, s);
     if (s->imported)
         m->unimport(m->argument, s->base, s->bytes);
-    else
+    else if (!s->registered) /* else the backend does, when it has ended the registration */
         m->free(m->argument, s->base, s->bytes);
     free(s->why);
     s->base = s->staging = s->why = NULL;
-    s->imported = false;
+    s->imported = s->registered = false;
     atomic_store_explicit(&s->next, NULL, memory_order_relaxed);
 }
 
@@ -476,7 +503,7 @@ size_t device_describe(const struct rch *ch, char *text, size_t bytes)
 {
     int n = snprintf(text, bytes, "memory of a device (%s), %s; ", ch->cfg.memory->name,
                      ch->device.staging != NULL ? "staged through memory of the host"
-                                                : "registered by its descriptor (dma-buf)");
+                                                : "registered, and reached by the network itself");
 
     return n < 0 ? 0 : (size_t)n < bytes ? (size_t)n : bytes - 1;
 }

@@ -128,6 +128,7 @@ struct device_segment {
     char *staging;
     char *why; /* staged: the reason; NULL: no memory for the text */
     bool imported;
+    bool registered;                     /* the backend ends the memory */
     struct device_segment *_Atomic next; /* the heap has grown (grow.c) */
 };
 
