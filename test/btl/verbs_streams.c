@@ -433,6 +433,46 @@ static void test_fewer_contexts(void)
     backend.ops->stream_close(stream);
 }
 
+/* The connection that is behind the first 1024 in the context of a stream. */
+static bool is_in_context(struct btl_stream *stream)
+{
+    enum { MANY = 1025 };
+    static struct btl_connection *connection[MANY];
+    struct btl_address address;
+    struct error err = {""};
+    bool in;
+
+    for (int i = 0; i < MANY; i++) {
+        REQUIRE(backend.ops->connection_open(backend.btl, 0, BTL_CONNECTS, 0, &connection[i],
+                                             &address, &err) == 0,
+                "%s", err.text);
+        backend.ops->connection_join(connection[i], stream, &address);
+    }
+    REQUIRE(!describes(connection[MANY - 2], "in the context of the process"), "the one before");
+    in = !describes(connection[MANY - 1], "in the context of the process");
+    for (int i = 0; i < MANY; i++)
+        backend.ops->connection_close(connection[i]);
+    return in;
+}
+
+/* Each connection has an entry in the completion queue of greetings of its context, also if all greet at once: it is made longer. */
+static void test_greetings(void)
+{
+    const struct fake_limits all = fake_limits;
+    struct btl_stream *stream = everywhere();
+    struct pair p;
+
+    fake_limits.resizes = false;
+    REQUIRE(!is_in_context(stream), "there is no entry for its greeting");
+    REQUIRE(!is_in_context(stream), "and again");
+    fake_limits = all;
+    REQUIRE(is_in_context(stream), "the queue could be made longer");
+    pair_open(&p, stream);
+    pair_works(&p, 8400);
+    pair_close(&p);
+    backend.ops->stream_close(stream);
+}
+
 /* More streams than this process may have contexts. */
 static void test_many_contexts(void)
 {
@@ -464,6 +504,7 @@ int main(void)
     test_next_context();
     test_other_key();
     test_fewer_contexts();
+    test_greetings();
     test_many_contexts();
     backend_close(&backend);
     return 0;

@@ -9,11 +9,13 @@
 #include "btl/verbs/connection.h"
 
 #include "btl/verbs/connect.h"
+#include "btl/verbs/context.h"
 #include "btl/verbs/device.h"
 #include "btl/verbs/state.h"
 #include "btl/verbs/stream.h"
 
 #include "util/clock.h"
+#include "util/log.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -112,11 +114,29 @@ static uint32_t verbs_connection_choose_depth(const struct btl *btl, uint32_t de
 
 static void verbs_connection_free(struct btl_connection *connection)
 {
+    if (connection->greets)
+        verbs_context_leave(connection->context);
     if (connection->cq != NULL)
         (void)ibv_destroy_cq(connection->cq);
     free(connection->done);
     free(connection->held);
     free(connection);
+}
+
+/* A device that takes no longer queue still connects, unless so many peers connect at the same moment. */
+static void verbs_connection_enter(struct btl_connection *connection)
+{
+    static _Atomic unsigned warned;
+    struct btl *btl = connection->btl;
+    int rc = verbs_context_enter(&btl->process);
+
+    connection->greets = rc == 0;
+    if (rc != 0)
+        log_few(&warned,
+                "verbs: more than %u connections on %s, whose completion queue of greetings cannot "
+                "be made longer: %s; connections fail if more than that are made at the same "
+                "moment",
+                btl->process.entries, btl->device, strerror(-rc));
 }
 
 int verbs_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth,
@@ -146,6 +166,7 @@ int verbs_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_
     connection->done = calloc(entries, sizeof(connection->done[0]));
     if (connection->done == NULL)
         goto no_memory;
+    verbs_connection_enter(connection);
     /* every work request has an entry when all of them are flushed */
     connection->cq = ibv_create_cq(btl->process.ibv, (int)connection->depth, NULL, NULL, 0);
     if (connection->cq == NULL) {

@@ -17,8 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define GREETINGS                                                                                  \
-    4096 /* entries of the completion queue: one for each connection that is being established */
+#define GREETINGS 4096 /* entries of the completion queue at first: one for each connection */
 /*
  * libibverbs takes a queue of soft-iWARP that the kernel has mapped at page 144 of the device's
  * file for one that it could not map, and every later one too, since that page stays free. This
@@ -50,7 +49,44 @@ int verbs_context_open_greetings(struct device_context *context, struct error *e
     if (rc != 0)
         error_note(err, "a completion queue of %d entries on %s: %s", entries, context->btl->device,
                    strerror(-rc));
+    else
+        context->entries = (uint32_t)entries;
     return rc;
+}
+
+/* btl.copies held. 0 or -errno. */
+static int context_lengthen(struct device_context *context)
+{
+    const uint32_t most = context->btl->limits.cq_most, doubled = context->entries * 2,
+                   entries = doubled < most ? doubled : most;
+    int rc;
+
+    if (entries <= context->entries)
+        return -ENOSPC;
+    rc = ibv_resize_cq(context->greetings, (int)entries);
+    if (rc == 0)
+        context->entries = entries;
+    return rc > 0 ? -rc : rc;
+}
+
+int verbs_context_enter(struct device_context *context)
+{
+    int rc = 0;
+
+    pthread_mutex_lock(&context->btl->copies);
+    if (context->connections == context->entries)
+        rc = context_lengthen(context);
+    if (rc == 0)
+        context->connections++;
+    pthread_mutex_unlock(&context->btl->copies);
+    return rc;
+}
+
+void verbs_context_leave(struct device_context *context)
+{
+    pthread_mutex_lock(&context->btl->copies);
+    context->connections--;
+    pthread_mutex_unlock(&context->btl->copies);
 }
 
 int verbs_context_watch(struct device_context *context)

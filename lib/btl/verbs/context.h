@@ -6,6 +6,9 @@
  * 1. Queue pairs, completion queues, domains and registrations that are used together are of one context.
  * 2. The context of a stream is opened with it, and closed after its last connection; then its index is used again. A key with the index of a
  *    context that was closed names a registration that has ended.
+ * 3. Each connection in a context has an entry in the completion queue of greetings, which is made longer for it: all may greet at once. A device
+ *    that cannot make it longer has the limit of the queue: connections beyond it are in the context of the process; those beyond that of
+ *    the process are a warning, since they must not all connect at the same moment.
  */
 #ifndef BTL_VERBS_CONTEXT_H
 #define BTL_VERBS_CONTEXT_H
@@ -20,6 +23,9 @@ int verbs_context_open_greetings(struct device_context *context, struct error *e
 int verbs_context_watch(struct device_context *context); /* without a message */
 void verbs_context_unwatch(struct device_context *context);
 void verbs_context_close_greetings(struct device_context *context);
+/* One connection more, or less, in this context. 0, or -errno: the queue of greetings is full, and cannot be made longer. */
+int verbs_context_enter(struct device_context *context);
+void verbs_context_leave(struct device_context *context);
 /* Opens the device once more. 0, or -errno and the reason. */
 int verbs_context_open(struct btl *btl, struct device_context **out, struct error *err);
 /* Nothing of it is used any more. No lock of the backend held. */

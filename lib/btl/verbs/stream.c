@@ -272,18 +272,56 @@ static struct ibv_cq *stream_give_queue(struct btl_connection *connection, struc
     return had;
 }
 
-void verbs_stream_join(struct btl_connection *connection, struct btl_stream *s)
+/* Inside. The queue of the stream, if that has entries for it; that, or a queue of its own in the context of the stream, returns the one that it had. */
+static struct ibv_cq *stream_take_in(struct btl_connection *connection, struct btl_stream *s)
 {
     struct ibv_cq *had;
     int rc = -ENOSPC;
 
-    biased_enter_other(&s->lock, BIASED_NEVER);
-    connection->stream = s;
     connection->index = s->cq != NULL ? stream_free_index(s) : STREAM_LINES;
     if (connection->index < STREAM_LINES && (rc = stream_reserve(s, connection->depth)) != 0)
         connection->index = STREAM_LINES;
     had = stream_give_queue(connection, s);
-    if (had != NULL || s->context->index == 0) { /* else it stays in the context of the process */
+    if (connection->index == STREAM_LINES && s->cq != NULL)
+        log_info(
+            "verbs: a pipe of a stream has a completion queue of its own: that of the stream has "
+            "%u entries and cannot have %u more: %s",
+            s->entries, connection->depth, strerror(-rc));
+    return had;
+}
+
+/* Inside. Of a stream with a context of its own: moves the connection there; NULL: it stays in the context of the process. */
+static struct ibv_cq *stream_move_in(struct btl_connection *connection, struct btl_stream *s)
+{
+    struct ibv_cq *had = NULL;
+    int rc = verbs_context_enter(s->context);
+
+    if (rc != 0) {
+        log_info("verbs: a pipe of a stream is in the context of the process: the completion queue "
+                 "of greetings in that of the stream has %u entries and cannot have more: %s",
+                 s->context->entries, strerror(-rc));
+        return NULL;
+    }
+    had = stream_take_in(connection, s);
+    if (had == NULL) {
+        verbs_context_leave(s->context);
+        return NULL;
+    }
+    if (connection->greets)
+        verbs_context_leave(connection->context);
+    connection->greets = true;
+    return had;
+}
+
+void verbs_stream_join(struct btl_connection *connection, struct btl_stream *s)
+{
+    const bool moves = s->context->index != 0;
+    struct ibv_cq *had;
+
+    biased_enter_other(&s->lock, BIASED_NEVER);
+    connection->stream = s;
+    had = moves ? stream_move_in(connection, s) : stream_take_in(connection, s);
+    if (had != NULL || !moves) {
         connection->context = s->context;
         connection->pd = s->domain[0] != NULL ? s->domain[0] : s->context->pd;
     }
@@ -291,11 +329,6 @@ void verbs_stream_join(struct btl_connection *connection, struct btl_stream *s)
     biased_leave_other(&s->lock);
     if (had != NULL)
         (void)ibv_destroy_cq(had);
-    if (connection->index == STREAM_LINES && s->cq != NULL)
-        log_info(
-            "verbs: a pipe of a stream has a completion queue of its own: that of the stream has "
-            "%u entries and cannot have %u more: %s",
-            s->entries, connection->depth, strerror(-rc));
 }
 
 const char *verbs_stream_lack(const struct btl_connection *connection)

@@ -75,6 +75,7 @@ struct device_context {
     struct ibv_mr *scratch_mr;        /* of btl.scratch */
     struct ibv_comp_channel *greeted; /* of greetings */
     struct ibv_cq *greetings;         /* of the receive queues of its connections; one entry each */
+    uint32_t entries, connections;    /* of `greetings`; that have an entry. btl.copies */
     struct link copies;               /* registrations (memory.c) in it; of a stream's only */
 };
 
@@ -154,6 +155,7 @@ struct btl_connection {
     int64_t pause; /* before the next attempt */
     int nudges;
     int peer;
+    bool greets;        /* it has an entry in the greetings of its context (context.h) */
     char obstacle[160]; /* why the last attempt failed */
 
     char failure[256]; /* written before CONNECTION_FAILED (release) */
