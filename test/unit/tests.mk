@@ -99,6 +99,7 @@ unit_tests = \
 	test/unit/test_tag \
 	test/unit/test_thread_errors \
 	test/unit/test_thread_misuse \
+	test/unit/test_thread_nested \
 	test/unit/test_stream \
 	test/unit/test_stream_contexts \
 	test/unit/test_trace \

@@ -98,6 +98,7 @@ int debug_check_enter(struct rch *ch, struct call *call)
         return 0;
     if (atomic_compare_exchange_strong(&ch->inside, &inside, &debug_check_thread)) {
         atomic_store_explicit(&ch->inside_call, call_name(), memory_order_relaxed);
+        ch->polled_by = NULL;
         call->inside = ch;
         return stream_debug_enter(ch, &debug_check_thread);
     }
@@ -112,12 +113,17 @@ int debug_check_enter(struct rch *ch, struct call *call)
                       name != NULL ? name : "a call");
 }
 
+bool debug_check_is_inside(struct rch *ch)
+{
+    return atomic_load_explicit(&ch->inside, memory_order_relaxed) == &debug_check_thread;
+}
+
 /* The end may have been closed, and opened anew by another thread: it has left already. */
 void debug_check_leave(struct rch *ch)
 {
     const char *own = &debug_check_thread;
 
-    if (atomic_load_explicit(&ch->inside, memory_order_relaxed) == own)
+    if (debug_check_is_inside(ch))
         stream_debug_leave(ch, own);
     (void)atomic_compare_exchange_strong(&ch->inside, &own, NULL);
 }

@@ -15,7 +15,8 @@
 extern const struct end_feature debug_check_feature;
 /* A call on an end begins. -EBUSY and its message: another thread is inside. */
 int debug_check_enter(struct rch *ch, struct call *call);
-void debug_check_leave(struct rch *ch); /* where debug_check_enter has set call.inside */
+bool debug_check_is_inside(struct rch *ch); /* this thread is, by this call or one around it */
+void debug_check_leave(struct rch *ch);     /* where debug_check_enter has set call.inside */
 /* -EPROTO: the message overlaps one that is held. */
 int debug_check_read(struct rch *ch, struct rdesc *d);
 void debug_check_freed(struct rch *ch, struct rdesc *d);

@@ -204,7 +204,8 @@ struct rch {
         never_joined_logged; /* a call has failed because the peer has not opened its end */
     bool checked;            /* RMALLOC_DEBUG=1 */
     const char *_Atomic inside, *_Atomic inside_call; /* debug_check.c: the thread, and its call */
-    struct pipe_config cfg;                           /* resolved: without defaults */
+    const struct call *polled_by; /* by that thread: the rpoll that has entered this end, or NULL */
+    struct pipe_config cfg;       /* resolved: without defaults */
     const struct btl_ops *ops;
     struct btl *btl;
     struct btl_memory ring_memory, credit_memory, heap_memory, reverse_memory;

@@ -109,27 +109,37 @@ static int poll_wait(struct polled *p, int timeout_ms)
     return rc;
 }
 
-/* RMALLOC_DEBUG=1: this call is inside all of the ends, as a call on one of them is. Sets *entered; 0, or -EBUSY and the message. */
-static int poll_debug_enter(const rch_t *ch, int n, bool *entered)
+/*
+ * RMALLOC_DEBUG=1: this call is inside all of the ends, as a call on one of them is, also of those that this thread is inside already. Sets
+ * *entered; 0, or -EBUSY and the message.
+ */
+static int poll_debug_enter(const struct call *call, const rch_t *ch, int n, bool *entered)
 {
-    struct call each = {0};
     int i, rc = 0;
 
-    for (i = 0; rc == 0 && i < n; i++)
-        if ((atomic_load_explicit(&ch[i]->state, memory_order_relaxed) & STATE_DEBUG) != 0) {
-            *entered = true;
-            rc = debug_check_enter(ch[i], &each);
-        }
+    for (i = 0; rc == 0 && i < n; i++) {
+        struct call each = {0};
+
+        if ((atomic_load_explicit(&ch[i]->state, memory_order_relaxed) & STATE_DEBUG) == 0)
+            continue;
+        *entered = true;
+        rc = debug_check_enter(ch[i], &each);
+        if (each.inside != NULL)
+            ch[i]->polled_by = call;
+    }
     return rc;
 }
 
-/* Without effect on an end that this thread is not inside. */
-static void poll_debug_leave(const rch_t *ch, int n)
+/* The ends that this call has entered: not those of a call around it, nor those of another thread. */
+static void poll_debug_leave(const struct call *call, const rch_t *ch, int n)
 {
     int i;
 
     for (i = 0; i < n; i++)
-        debug_check_leave(ch[i]);
+        if (debug_check_is_inside(ch[i]) && ch[i]->polled_by == call) {
+            ch[i]->polled_by = NULL;
+            debug_check_leave(ch[i]);
+        }
 }
 
 int rpipe_poll(const rch_t *ch, int n, int *ready, int timeout_ms)
@@ -150,7 +160,7 @@ int rpipe_poll(const rch_t *ch, int n, int *ready, int timeout_ms)
     for (i = 0; rc == 0 && i < n; i++)
         rc = call_check(ch[i], SIDE_READER);
     if (rc == 0)
-        rc = poll_debug_enter(ch, n, &debug);
+        rc = poll_debug_enter(&call, ch, n, &debug);
     if (rc == 0 && calls_ended())
         rc = job_check();
     else if (rc == 0)
@@ -160,6 +170,6 @@ int rpipe_poll(const rch_t *ch, int n, int *ready, int timeout_ms)
     if (rc == R_PENDING && timeout_ms != 0)
         rc = poll_wait(&polled, timeout_ms);
     if (debug)
-        poll_debug_leave(ch, n);
+        poll_debug_leave(&call, ch, n);
     return call_end(&call, rc);
 }
