@@ -439,6 +439,19 @@ void btl_progress(void)
     }
 }
 
+void btl_progress_round(void)
+{
+    int i;
+
+    for (i = 0; i < ENTRIES; i++) {
+        struct btl *btl =
+            __atomic_load_n(&btl_table[i].btl, __ATOMIC_ACQUIRE); /* pairs with btl_open_entry */
+
+        if (btl != NULL && btl_table[i].ops->progress_round != NULL)
+            btl_table[i].ops->progress_round(btl);
+    }
+}
+
 void btl_list(uint32_t usable, char *text, size_t bytes)
 {
     size_t used = 0;

@@ -499,6 +499,12 @@ struct btl_ops {
     int (*progress)(struct btl_connection *connection);
     /* The same for all connections of the backend. */
     int (*progress_all)(struct btl *btl);
+    /*
+     * A thread that waits, and has found nothing for a while, drives what is in no stream, its own streams, and those whose thread has made no
+     * call for a while; what another thread is inside of is left to that. Takes no lock that it would have to wait for. NULL: what a stream has
+     * needs no calls.
+     */
+    void (*progress_round)(struct btl *btl);
 };
 
 /* ---- the registry (btl.c) ---- */
@@ -536,6 +542,8 @@ void btl_message(int peer, const void *body, size_t bytes, const int *fds, int n
 void btl_peer_gone(int peer);
 /* Makes progress in every open backend. */
 void btl_progress(void);
+/* The same for a thread that waits (progress_round). */
+void btl_progress_round(void);
 /* The names of the backends of a mask of btl_probe(): "shm, ofi", or "none". */
 void btl_list(uint32_t usable, char *text, size_t bytes);
 /*

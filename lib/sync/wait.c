@@ -46,6 +46,7 @@ static _Thread_local struct patience wait_patience; /* where every rank has a co
 static bool wait_roomy = true;                      /* a core for every rank */
 _Atomic int wait_first_polls = ROOMY_POLLS;
 static int64_t wait_spin_ns = ROOMY_SPIN_US * 1000;
+static void (*_Atomic wait_round)(void); /* NULL: rounds do nothing */
 
 void wait_configure(int local_ranks)
 {
@@ -58,6 +59,12 @@ void wait_configure(int local_ranks)
     wait_spin_ns = (crowded ? CROWDED_SPIN_US : ROOMY_SPIN_US) * 1000;
     if (given >= 0)
         wait_spin_ns = given * 1000;
+}
+
+void wait_set_round(void (*round)(void))
+{
+    /* release: what the caller has prepared for it; pairs with the acquire of wait_make_round */
+    atomic_store_explicit(&wait_round, round, memory_order_release);
 }
 
 static int64_t wait_yield_ns(void)
@@ -86,6 +93,7 @@ void wait_begin(struct waiter *w, _Atomic uint32_t *word, int64_t deadline, bool
     w->spins = w->sleeps = 0;
     w->pauses = 1;
     w->slice = WAIT_SLICE_MS * NS_PER_MS;
+    w->round_at = now + WAIT_ROUND_NS;
     switch (setting_number(SET_WAIT)) {
     case WAIT_SPIN:
         w->yield_from = w->sleep_from = DEADLINE_NEVER;
@@ -181,6 +189,16 @@ static void wait_yield(struct waiter *w, int64_t now)
                     (wait_roomy ? YIELD_EXPENSIVE_US : CROWDED_EXPENSIVE_US) * INT64_C(1000));
 }
 
+static NOINLINE void wait_make_round(struct waiter *w, int64_t now)
+{
+    /* acquire: pairs with the release of wait_set_round */
+    void (*round)(void) = atomic_load_explicit(&wait_round, memory_order_acquire);
+
+    w->round_at = now + WAIT_ROUND_NS;
+    if (round != NULL)
+        round();
+}
+
 int wait_step(struct waiter *w)
 {
     int64_t now;
@@ -193,6 +211,8 @@ int wait_step(struct waiter *w)
     now = clock_now();
     if (w->deadline != DEADLINE_NEVER && now >= w->deadline)
         return -ETIMEDOUT;
+    if (UNLIKELY(now >= w->round_at))
+        wait_make_round(w, now);
     if (w->phase == WAIT_ARMED) {
         if (w->word != NULL)
             futex_wait(w->word, 1, wait_sleep_ns(w, now));

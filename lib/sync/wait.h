@@ -10,6 +10,9 @@
  * the wake word, makes that visible (membarrier or fence), and returns, so that one more attempt is made; only the next step sleeps,
  * in slices, on a word that is still set. So no store that is followed by a load of the wake word (wake_if_waiting) is missed, and
  * the end of a process that wakes nothing is noticed within a slice.
+ *
+ * A wait of which all attempts have found nothing for WAIT_ROUND_NS, some 64 polls of a socket, makes a round, and another one after each further
+ * WAIT_ROUND_NS: it calls what the layers above have set by wait_set_round (doc/threads.md "Progress").
  */
 #ifndef SYNC_WAIT_H
 #define SYNC_WAIT_H
@@ -24,6 +27,7 @@
 #include <stdint.h>
 
 #define WAIT_SLICE_MS 50
+#define WAIT_ROUND_NS 50000
 
 /*
  * Polls of a flag, with a pause between two, before anything else: some 2 us (a pause takes up to 140 cycles, Intel since Skylake),
@@ -63,10 +67,14 @@ struct waiter {
     uint32_t sleeps; /* for the statistics */
     /* ns to sleep at most before the next attempt; WAIT_SLICE_MS unless it is changed */
     int64_t slice;
+    int64_t round_at; /* the next round, not before */
 };
 
 /* In rinit: how many ranks share this host. */
 void wait_configure(int local_ranks);
+
+/* Called by waiting threads, between two attempts, from now on. It does not wait, and takes no lock that a caller of wait_step has. */
+void wait_set_round(void (*round)(void));
 
 void wait_begin(struct waiter *w, _Atomic uint32_t *word, int64_t deadline, bool fences);
 /* What is awaited crosses a network: adaptive waiting yields longer where there are enough cores. */

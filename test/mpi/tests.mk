@@ -44,6 +44,7 @@ mpi_programs = \
 	test/mpi/mp_recovery \
 	test/mpi/mp_region \
 	test/mpi/mp_reopen \
+	test/mpi/mp_round \
 	test/mpi/mp_soak \
 	test/mpi/mp_streams \
 	test/mpi/mp_threads \
@@ -282,6 +283,10 @@ mpi_tests = \
 	test/mpi/mp_reopen-3+ofi_steps.mpi \
 	test/mpi/mp_reopen-3.mpi \
 	test/mpi/mp_reopen-8.mpi \
+	test/mpi/mp_round-2.mpi \
+	test/mpi/mp_round-2+ofi.mpi \
+	test/mpi/mp_round-2+ofi_steps.mpi \
+	test/mpi/mp_round-2+tcp.mpi \
 	test/mpi/mp_soak-2+openmpi.mpi \
 	test/mpi/mp_soak-2+mpich.mpi \
 	test/mpi/mp_soak-2+ofi.mpi \
@@ -359,6 +364,8 @@ test_mpi_mp_observe_LDADD = $(public)
 test_mpi_mp_pipe_LDADD = $(public)
 test_mpi_mp_region_LDADD = $(public)
 test_mpi_mp_reopen_LDADD = $(public)
+test_mpi_mp_round_LDADD = $(public)
+test_mpi_mp_round_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 test_mpi_mp_soak_LDADD = $(public)
 test_mpi_mp_streams_LDADD = $(public)
 test_mpi_mp_threads_LDADD = $(public)

@@ -206,6 +206,12 @@ static int ofi_progress_all(struct btl *btl)
     return 0;
 }
 
+static void ofi_progress_round(struct btl *btl)
+{
+    if (!btl->forked)
+        progress_round(btl);
+}
+
 static void ofi_free(struct btl *btl, struct btl_memory *memory)
 {
     if (!btl->forked)
@@ -247,4 +253,5 @@ __attribute__((visibility("default"))) const struct btl_ops btl_ofi_ops = {
     .flush = ofi_connection_flush,
     .progress = ofi_connection_progress,
     .progress_all = ofi_progress_all,
+    .progress_round = ofi_progress_round,
 };

@@ -177,8 +177,10 @@ struct btl_stream {
     /* ---- btl.lock ---- */
     _Alignas(CACHE_LINE) struct link link; /* btl.streams */
     uint32_t number;                       /* from 1 */
-    uint32_t users; /* open connections, and 1 until it is closed; 0: the next stream takes it */
-    char no_domain[160]; /* why it has none of its own; "" */
+    _Atomic uint32_t
+        users; /* open connections, and 1 until it is closed; 0: the next stream takes it */
+    char no_domain[160];       /* why it has none of its own; "" */
+    struct btl_stream *before; /* the one that was opened before it; does not change */
 };
 
 struct btl {
@@ -188,11 +190,12 @@ struct btl {
     bool forked;             /* in a child, where nothing may be accessed */
     struct ofi_endpoint rma; /* that of the process */
     struct slab_pool *slabs;
-    struct link streams;   /* those without users, too */
-    uint32_t stream_count; /* their number */
-    uint32_t in_domain;    /* the number of those in the domain of the process */
-    struct link ranges;    /* struct memory_range: memory that peers may access */
-    struct link deferred;  /* struct ofi_deferred: memory freed when its peer has no orphans left */
+    struct link streams;                    /* those without users, too */
+    struct btl_stream *_Atomic last_stream; /* the same, by .before, for threads without the lock */
+    uint32_t stream_count;                  /* their number */
+    uint32_t in_domain;                     /* the number of those in the domain of the process */
+    struct link ranges;                     /* struct memory_range: memory that peers may access */
+    struct link deferred; /* struct ofi_deferred: memory freed when its peer has no orphans left */
     _Atomic unsigned deferred_count;  /* length of `deferred` */
     _Atomic uintptr_t service_thread; /* 0: not known yet */
 };

@@ -7,8 +7,8 @@
  * descriptor is readable, or polls every millisecond if there is no descriptor. It leaves the
  * endpoint to a thread of the user that has driven it within the last millisecond, since a thread
  * that is woken by each packet takes time from one that polls; it then polls again a millisecond
- * later. So a thread that waits in one stream depends on no other one: the service thread drives all endpoints that
- * no thread drives, and so does rprogress.
+ * later. So a thread that waits in one stream depends on no other one: it drives its other streams itself, and all endpoints that
+ * no thread drives (progress_round); the service thread drives those, too, and so does rprogress.
  *
  * Invariant: `asleep` is set while the service thread waits for the descriptor alone. A thread that
  * posts something then makes it poll by time: what a provider retains (because a socket was full)
@@ -32,6 +32,12 @@
 /* The service thread leaves an endpoint alone that was driven within this time. */
 #define OFI_QUIET_NS 1000000
 #define OFI_QUIET_US 1000
+/*
+ * The same for a thread that waits: later than the service thread, whose locks cost no message anything; its own streams, but the one that it waits
+ * on, at once.
+ */
+#define OFI_LATE_NS (4 * OFI_QUIET_NS)
+#define OFI_OWN_NS 25000
 #define ROUNDS 64 /* in one call, before other threads get the lock */
 /* Of polls of a stream by a thread that does not own it, one in so many is a claim: those of a thread that opens pipes for another one are few. */
 #define CLAIM_POLLS 16
@@ -167,6 +173,49 @@ void progress_all(struct btl *btl)
         struct ofi_endpoint *e = &container_of(at, struct btl_stream, link)->endpoint;
 
         if (!progress_is_driven(e, now))
+            progress_endpoint(e);
+    }
+    ofi_unlock(btl);
+}
+
+/* Whether a thread that waits drives it. One that a stream has left is the service thread's. */
+static bool progress_is_late(const struct ofi_endpoint *e, int64_t now)
+{
+    const int64_t idle = now - atomic_load_explicit(&e->driven_at, memory_order_relaxed);
+
+    if (e->stream != NULL && atomic_load_explicit(&e->stream->users, memory_order_relaxed) == 0)
+        return false;
+    return idle >= OFI_LATE_NS ||
+           (idle >= OFI_OWN_NS && e->stream != NULL && biased_is_owner(&e->stream->lock));
+}
+
+/* Whether one of all endpoints is. They stay until the backend is closed. */
+static bool progress_any_is_late(struct btl *btl, int64_t now)
+{
+    /* acquire: pairs with the release of ofi_stream_try */
+    const struct btl_stream *s = atomic_load_explicit(&btl->last_stream, memory_order_acquire);
+
+    while (s != NULL && !progress_is_late(&s->endpoint, now))
+        s = s->before;
+    return s != NULL || progress_is_late(&btl->rma, now);
+}
+
+/* With btl.lock held no stream gets another thread (stream_take). */
+void progress_round(struct btl *btl)
+{
+    const int64_t now = clock_now();
+    struct link *at, *after;
+
+    if (!progress_any_is_late(btl, now) || pthread_mutex_trylock(&btl->lock) != 0)
+        return;
+    if (progress_is_late(&btl->rma, now)) {
+        atomic_store_explicit(&btl->rma.driven_at, now, memory_order_relaxed);
+        progress_drive(&btl->rma);
+    }
+    list_for_each (at, after, &btl->streams) {
+        struct ofi_endpoint *e = &container_of(at, struct btl_stream, link)->endpoint;
+
+        if (progress_is_late(e, now))
             progress_endpoint(e);
     }
     ofi_unlock(btl);

@@ -15,6 +15,8 @@ void progress_drive(struct ofi_endpoint *e);
 /* On a thread of the user, unless another thread does it at this moment: that of the endpoint of a connection; that of all endpoints. */
 void progress_connection(struct btl_connection *connection);
 void progress_all(struct btl *btl);
+/* A thread of the user that waits drives the endpoints that it need not wait for (btl_ops.progress_round). */
+void progress_round(struct btl *btl);
 /*
  * Inside: something was posted that must be completed even if no thread of the user calls any
  * more.

@@ -54,6 +54,9 @@ static int ofi_stream_try(struct btl *btl, struct btl_stream *s, bool own_domain
     if (rc == 0) {
         list_append(&btl->streams, &s->link);
         s->number = ++btl->stream_count;
+        s->before = atomic_load_explicit(&btl->last_stream, memory_order_relaxed);
+        /* release: the stream; pairs with the acquire of progress_is_late */
+        atomic_store_explicit(&btl->last_stream, s, memory_order_release);
         btl->in_domain += !own_domain;
     }
     ofi_unlock(btl);

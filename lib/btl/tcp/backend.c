@@ -221,6 +221,12 @@ static int tcp_progress_all(struct btl *btl)
     return 0;
 }
 
+static void tcp_progress_round(struct btl *btl)
+{
+    if (!btl->forked)
+        progress_round(btl);
+}
+
 extern const struct btl_ops btl_tcp_ops;
 __attribute__((visibility("default"))) const struct btl_ops btl_tcp_ops = {
     .version = BTL_OPS_VERSION,
@@ -258,4 +264,5 @@ __attribute__((visibility("default"))) const struct btl_ops btl_tcp_ops = {
     .position = tcp_connection_position,
     .progress = tcp_connection_progress,
     .progress_all = tcp_progress_all,
+    .progress_round = tcp_progress_round,
 };

@@ -11,7 +11,8 @@
  * later.
  *
  * The thread of a stream drives its connections alone, and asks epoll for those (progress_in_stream). Others drive a stream whose thread
- * has not called for a millisecond: the service thread, and threads of the user that drive all.
+ * has not called for a millisecond: the service thread, threads of the user that drive all, and those that wait (progress_round), which
+ * drive their own streams before that, and wait for no lock.
  *
  * A connection is found by its number under btl.lock and locked before that is released:
  * connection_close removes the number first, so no connection is freed while a thread is in it.
@@ -42,6 +43,8 @@
 #define QUIET_NS NS_PER_MS
 #define QUIET_US 1000
 #define TIMER_US 100000
+
+enum progress_by { BY_USER, BY_WAITING, BY_SERVICE };
 
 /* ---- one connection ---- */
 
@@ -86,10 +89,19 @@ static bool progress_enter(struct btl *btl, struct btl_connection *c, bool *as_o
     return true;
 }
 
+/* btl.lock. False: another thread has it, and this one waits already. */
+static bool progress_lock(struct btl *btl, enum progress_by by)
+{
+    if (by == BY_WAITING)
+        return pthread_mutex_trylock(&btl->lock) == 0;
+    pthread_mutex_lock(&btl->lock);
+    return true;
+}
+
 /* btl.lock held, which is released. False: its thread, which is another one, drives it. */
 static bool progress_stream_reported(struct btl *btl, struct btl_stream *s, bool by_service)
 {
-    bool as_owner, enters = (biased_is_owner(&s->lock) || !stream_is_driven(s, clock_now())) &&
+    bool as_owner, enters = (stream_is_own(s->hint) || !stream_is_driven(s, clock_now())) &&
                             biased_try(&s->lock, &as_owner);
 
     pthread_mutex_unlock(&btl->lock);
@@ -101,7 +113,7 @@ static bool progress_stream_reported(struct btl *btl, struct btl_stream *s, bool
 }
 
 /* False: it is left to another thread. */
-static bool progress_event(struct btl *btl, const struct epoll_event *event, bool by_service)
+static bool progress_event(struct btl *btl, const struct epoll_event *event, enum progress_by by)
 {
     const uint64_t id = event->data.u64;
     struct tcp_arrival *arrival;
@@ -109,18 +121,18 @@ static bool progress_event(struct btl *btl, const struct epoll_event *event, boo
     struct btl_stream *s;
     bool as_owner;
 
-    if (id == TCP_ALARM_ID)
-        return false; /* of the service thread (streams_awake) */
-    pthread_mutex_lock(&btl->lock);
+    if (id == TCP_ALARM_ID || /* of the service thread (streams_awake) */
+        !progress_lock(btl, by))
+        return false;
     c = hash_get(&btl->connections, id);
     if (c != NULL && progress_enter(btl, c, &as_owner)) {
-        progress_reported(c, event->events, by_service);
+        progress_reported(c, event->events, by == BY_SERVICE);
         tcp_leave(c, as_owner);
         return true;
     }
     s = c == NULL ? stream_find(btl, id) : NULL;
     if (s != NULL)
-        return progress_stream_reported(btl, s, by_service);
+        return progress_stream_reported(btl, s, by == BY_SERVICE);
     if (c == NULL && id == 0) {
         listener_accept(btl);
         progress_need_timer(btl);
@@ -135,14 +147,14 @@ static bool progress_event(struct btl *btl, const struct epoll_event *event, boo
  * Handles what epoll reports at the moment; the service thread leaves nothing in the sockets that
  * epoll would report again. False: nothing.
  */
-static bool progress_pass(struct btl *btl, bool by_service)
+static bool progress_pass(struct btl *btl, enum progress_by by)
 {
     struct epoll_event event[EVENTS];
     int n = epoll_wait(btl->epoll, event, EVENTS, 0);
     bool handled = false;
 
     for (int i = 0; i < n; i++)
-        handled = progress_event(btl, &event[i], by_service) || handled;
+        handled = progress_event(btl, &event[i], by) || handled;
     return handled;
 }
 
@@ -167,7 +179,7 @@ static void progress_others(struct btl *btl, int64_t now, bool has_read)
         return;
     if (now != 0) /* relaxed: two threads may both ask */
         atomic_store_explicit(&btl->passed_at, now, memory_order_relaxed);
-    (void)progress_pass(btl, false);
+    (void)progress_pass(btl, BY_USER);
 }
 
 /* relaxed: a hint for progress_by_service */
@@ -185,6 +197,29 @@ void progress_all(struct btl *btl)
 {
     (void)progress_note(btl);
     progress_others(btl, 0, false);
+}
+
+/* No lock held. Whether a thread that waits handles it: most of what is reported is that threads which drive their streams have not read yet. */
+static bool progress_is_late(struct btl *btl, uint64_t id, int64_t now)
+{
+    const struct stream_hint *h = stream_hint_find(btl, id);
+
+    if (id == 0 || h == NULL) /* in no stream, as the listener */
+        return now - atomic_load_explicit(&btl->driven_at, memory_order_relaxed) >= STREAM_LATE_NS;
+    return stream_is_late(h, now);
+}
+
+/* The service thread goes on meanwhile: this thread may be about to find what it waits for, and makes no round then. */
+void progress_round(struct btl *btl)
+{
+    const int64_t now = clock_now();
+    struct epoll_event event[EVENTS];
+    int n = epoll_wait(btl->epoll, event, EVENTS, 0);
+
+    for (int i = 0; i < n; i++)
+        if (progress_is_late(btl, event[i].data.u64, now))
+            (void)progress_event(btl, &event[i], BY_WAITING);
+    streams_tend_late(btl, now);
 }
 
 /*
@@ -218,7 +253,9 @@ static bool progress_in_stream(struct btl_connection *c)
     placed = placed || c->slots > 0;
     now = clock_now();
     /* relaxed: a hint for others */
-    atomic_store_explicit(&s->driven_at, now, memory_order_relaxed);
+    atomic_store_explicit(&s->hint->driven_at, now, memory_order_relaxed);
+    if (UNLIKELY(!stream_is_own(s->hint)))
+        atomic_store_explicit(&s->hint->thread, biased_self(), memory_order_relaxed);
     stream_gather_send(s);
     if (read)
         s->read_at = now;
@@ -282,7 +319,7 @@ static void progress_by_service(void *arg)
 
     atomic_store_explicit(&btl->service_thread, biased_self(), memory_order_relaxed);
     streams_awake(btl);
-    for (round = 0; !driven && round < ROUNDS && progress_pass(btl, true); round++)
+    for (round = 0; !driven && round < ROUNDS && progress_pass(btl, BY_SERVICE); round++)
         ;
     RPIPE_FAILPOINT("tcp: driven by the service thread");
     driven = streams_tend(btl, now) || driven;
@@ -321,8 +358,8 @@ static void progress_timer(void *arg)
     const int64_t now = clock_now();
     bool more;
 
-    (void)progress_pass(btl,
-                        true); /* a process that was stopped finds deadlines passed, and events */
+    /* a process that was stopped finds deadlines passed, and events */
+    (void)progress_pass(btl, BY_SERVICE);
     pthread_mutex_lock(&btl->lock);
     more = listener_expire(btl, now);
     more = progress_expire(btl, now) || more;

@@ -14,6 +14,8 @@ void progress_stop(struct btl *btl);
 void progress_one(struct btl_connection *c);
 /* A thread of the user drives all connections. */
 void progress_all(struct btl *btl);
+/* A thread of the user that waits drives what it need not wait for (btl_ops.progress_round). */
+void progress_round(struct btl *btl);
 /* btl.lock held: something has a deadline. */
 void progress_need_timer(struct btl *btl);
 

@@ -19,6 +19,33 @@
 
 /* ---- opening and closing ---- */
 
+/* btl.lock held. One that no stream has; NULL: no memory. */
+static struct stream_hint *stream_take_hint(struct btl *btl)
+{
+    struct stream_hint *h = stream_hint_find(btl, 0);
+
+    if (h != NULL)
+        return h;
+    h = aligned_alloc(_Alignof(struct stream_hint), sizeof(*h));
+    if (h == NULL)
+        return NULL;
+    memset(h, 0, sizeof(*h));
+    h->next = atomic_load_explicit(&btl->hints, memory_order_relaxed);
+    /* release: pairs with the acquire of stream_hint_find */
+    atomic_store_explicit(&btl->hints, h, memory_order_release);
+    return h;
+}
+
+static void stream_free_hints(struct btl *btl)
+{
+    struct stream_hint *h, *next;
+
+    for (h = atomic_load_explicit(&btl->hints, memory_order_relaxed); h != NULL; h = next) {
+        next = h->next;
+        free(h);
+    }
+}
+
 /* btl.lock held. 0 or -errno. */
 static int stream_register(struct btl *btl, struct btl_stream *s)
 {
@@ -27,12 +54,21 @@ static int stream_register(struct btl *btl, struct btl_stream *s)
 
     if (rc != 0)
         return rc;
+    s->hint = stream_take_hint(btl);
+    if (s->hint == NULL) {
+        (void)hash_remove(&btl->stream_of, btl->last_id + 1);
+        return -ENOMEM;
+    }
     event.data.u64 = s->id = ++btl->last_id;
     if (epoll_ctl(btl->epoll, EPOLL_CTL_ADD, s->epoll, &event) != 0) {
         rc = -errno;
         (void)hash_remove(&btl->stream_of, s->id);
         return rc;
     }
+    atomic_store_explicit(&s->hint->driven_at, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->hint->thread, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->hint->gathered, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->hint->id, s->id, memory_order_relaxed);
     list_append(&btl->streams, &s->link);
     return 0;
 }
@@ -92,6 +128,7 @@ void stream_put(struct btl_stream *s)
     last = --s->connections == 0;
     if (last) {
         (void)hash_remove(&btl->stream_of, s->id);
+        atomic_store_explicit(&s->hint->id, 0, memory_order_relaxed);
         list_remove(&s->link);
         (void)epoll_ctl(btl->epoll, EPOLL_CTL_DEL, s->epoll, NULL);
     }
@@ -139,6 +176,7 @@ int streams_open(struct btl *btl)
 void streams_close(struct btl *btl)
 {
     fork_fds_close(btl->alarm);
+    stream_free_hints(btl);
     hash_free(&btl->stream_of);
 }
 

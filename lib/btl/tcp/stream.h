@@ -20,6 +20,9 @@
 #include "util/clock.h"
 
 #define STREAM_QUIET_NS NS_PER_MS /* without a call of its thread: then others drive it */
+/* The same for a thread that waits: later than the service thread, whose locks cost no message anything; its own streams, but the one that it waits on, at once. */
+#define STREAM_LATE_NS (4 * NS_PER_MS)
+#define STREAM_OWN_NS 25000
 
 int tcp_stream_open(struct btl *btl, enum btl_share wanted, struct btl_stream **out,
                     enum btl_share *got, struct error *why);
@@ -40,7 +43,32 @@ struct btl_stream *stream_find(struct btl *btl, uint64_t id);
 static inline bool stream_is_driven(const struct btl_stream *s, int64_t now)
 {
     /* relaxed: a hint */
-    return now - atomic_load_explicit(&s->driven_at, memory_order_relaxed) < STREAM_QUIET_NS;
+    return now - atomic_load_explicit(&s->hint->driven_at, memory_order_relaxed) < STREAM_QUIET_NS;
+}
+
+/* Whether this thread was the last one of the user that has driven it. */
+static inline bool stream_is_own(const struct stream_hint *h)
+{
+    return atomic_load_explicit(&h->thread, memory_order_relaxed) == biased_self();
+}
+
+/* Whether a thread that waits drives it. */
+static inline bool stream_is_late(const struct stream_hint *h, int64_t now)
+{
+    const int64_t idle = now - atomic_load_explicit(&h->driven_at, memory_order_relaxed);
+
+    return idle >= STREAM_LATE_NS || (idle >= STREAM_OWN_NS && stream_is_own(h));
+}
+
+/* That of the stream with this number; NULL: there is none. */
+static inline struct stream_hint *stream_hint_find(struct btl *btl, uint64_t id)
+{
+    /* acquire: `next`; pairs with the release of stream_take_hint */
+    struct stream_hint *h = atomic_load_explicit(&btl->hints, memory_order_acquire);
+
+    while (h != NULL && atomic_load_explicit(&h->id, memory_order_relaxed) != id)
+        h = h->next;
+    return h;
 }
 
 /* ---- the lock of a connection: its own, or that of its stream ---- */

@@ -16,13 +16,13 @@ void stream_gather(struct btl_connection *c)
 {
     struct btl_stream *s = c->stream;
     struct btl *btl = c->btl;
-    const uint32_t n = atomic_load_explicit(&s->gathered_count, memory_order_relaxed);
+    const uint32_t n = atomic_load_explicit(&s->hint->gathered, memory_order_relaxed);
 
     if (c->gathered)
         return;
     c->gathered = true;
     list_append(&s->gathered, &c->waiting);
-    atomic_store_explicit(&s->gathered_count, n + 1, memory_order_relaxed);
+    atomic_store_explicit(&s->hint->gathered, n + 1, memory_order_relaxed);
     if (UNLIKELY(s->lock.fences))
         atomic_thread_fence(memory_order_seq_cst); /* pairs with that of streams_may_sleep */
     else
@@ -34,13 +34,13 @@ void stream_gather(struct btl_connection *c)
 void stream_gather_forget(struct btl_connection *c)
 {
     struct btl_stream *s = c->stream;
-    const uint32_t n = atomic_load_explicit(&s->gathered_count, memory_order_relaxed);
+    const uint32_t n = atomic_load_explicit(&s->hint->gathered, memory_order_relaxed);
 
     if (!c->gathered)
         return;
     c->gathered = false;
     list_remove(&c->waiting);
-    atomic_store_explicit(&s->gathered_count, n - 1, memory_order_relaxed);
+    atomic_store_explicit(&s->hint->gathered, n - 1, memory_order_relaxed);
 }
 
 void stream_gather_send(struct btl_stream *s)
@@ -54,17 +54,17 @@ void stream_gather_send(struct btl_stream *s)
     }
 }
 
-/* ---- the service thread ---- */
+/* ---- the service thread, and threads that wait ---- */
 
-/* btl.lock held. Whether its thread drives it, or something stays in a queue of it. */
+/* btl.lock held. Whether its thread, which is another one, drives it, or something stays in a queue of it. */
 static bool stream_tend(struct btl_stream *s, int64_t now)
 {
     bool as_owner;
 
-    if (stream_is_driven(s, now))
+    if (stream_is_driven(s, now) && !stream_is_own(s->hint))
         return true;
     /* relaxed: what is added at this moment is found a millisecond later, or by streams_may_sleep */
-    if (atomic_load_explicit(&s->gathered_count, memory_order_relaxed) == 0)
+    if (atomic_load_explicit(&s->hint->gathered, memory_order_relaxed) == 0)
         return false;
     if (!biased_try(&s->lock, &as_owner))
         return true;
@@ -73,16 +73,39 @@ static bool stream_tend(struct btl_stream *s, int64_t now)
     return false;
 }
 
-bool streams_tend(struct btl *btl, int64_t now)
+/* btl.lock held. */
+static bool streams_tend_all(struct btl *btl, int64_t now)
 {
     struct link *at, *after;
     bool again = false;
 
-    pthread_mutex_lock(&btl->lock);
     list_for_each (at, after, &btl->streams)
         again = stream_tend(container_of(at, struct btl_stream, link), now) || again;
+    return again;
+}
+
+bool streams_tend(struct btl *btl, int64_t now)
+{
+    bool again;
+
+    pthread_mutex_lock(&btl->lock);
+    again = streams_tend_all(btl, now);
     pthread_mutex_unlock(&btl->lock);
     return again;
+}
+
+void streams_tend_late(struct btl *btl, int64_t now)
+{
+    /* acquire: pairs with the release of stream_take_hint */
+    const struct stream_hint *h = atomic_load_explicit(&btl->hints, memory_order_acquire);
+
+    while (h != NULL && (atomic_load_explicit(&h->gathered, memory_order_relaxed) == 0 ||
+                         !stream_is_late(h, now)))
+        h = h->next;
+    if (h == NULL || pthread_mutex_trylock(&btl->lock) != 0)
+        return;
+    (void)streams_tend_all(btl, now);
+    pthread_mutex_unlock(&btl->lock);
 }
 
 bool streams_may_sleep(struct btl *btl)
@@ -96,7 +119,7 @@ bool streams_may_sleep(struct btl *btl)
         atomic_thread_fence(memory_order_seq_cst); /* pairs with that of stream_gather */
     list_for_each (at, after, &btl->streams)
         may =
-            may && atomic_load_explicit(&container_of(at, struct btl_stream, link)->gathered_count,
+            may && atomic_load_explicit(&container_of(at, struct btl_stream, link)->hint->gathered,
                                         memory_order_relaxed) == 0;
     pthread_mutex_unlock(&btl->lock);
     if (!may)

@@ -21,6 +21,8 @@ void stream_gather_send(struct btl_stream *s);
  * Service thread: sends what stays in streams that no thread drives. Whether it has to check again in a millisecond.
  */
 bool streams_tend(struct btl *btl, int64_t now);
+/* The same by a thread that waits, if a stream is late; not if it would have to wait for a lock. */
+void streams_tend_late(struct btl *btl, int64_t now);
 /* Service thread: from now on it sleeps until epoll has an event. False: it must not, as streams_tend. */
 bool streams_may_sleep(struct btl *btl);
 void streams_awake(struct btl *btl);

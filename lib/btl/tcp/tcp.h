@@ -186,16 +186,27 @@ struct tcp_arrival {
     struct tcp_greeting greeting;
 };
 
+/*
+ * What threads that are not inside know of a stream, without a lock. One that is not used any more stays, for the next stream: so all of them are
+ * found without a lock, too. What is decided by it is checked with btl.lock.
+ */
+struct stream_hint {
+    _Alignas(64) _Atomic int64_t driven_at; /* when its thread last made progress */
+    _Atomic uintptr_t thread;               /* that one */
+    _Atomic uint32_t gathered;              /* the length of btl_stream.gathered */
+    _Atomic uint64_t id;                    /* of the stream; 0: none */
+    struct stream_hint *next;               /* in btl.hints; does not change */
+};
+
 /* What the connections of one thread share (stream.h). */
 struct btl_stream {
     struct biased lock; /* in the place of the locks of its connections */
 
     /* ---- inside ---- */
-    _Alignas(64) int64_t passed_at;  /* when its thread last asked epoll */
-    int64_t read_at;                 /* when it last read a short message */
-    struct link gathered;            /* connections with writes that stay in their queues */
-    _Atomic uint32_t gathered_count; /* the service thread loads it, too */
-    _Atomic int64_t driven_at;       /* when its thread last made progress; as the last one */
+    _Alignas(64) int64_t passed_at; /* when its thread last asked epoll */
+    int64_t read_at;                /* when it last read a short message */
+    struct link gathered;           /* connections with writes that stay in their queues */
+    struct stream_hint *hint;       /* its own */
     int epoll;
 
     /* ---- opening and closing: btl.lock ---- */
@@ -225,12 +236,13 @@ struct btl {
     uint64_t last_id; /* of connections, arrivals and streams */
     bool timer;       /* the timer of deadlines runs */
     struct link streams;
-    struct hash stream_of;            /* id → stream */
-    int alarm;                        /* wakes the service thread: see stream_gather.h */
-    _Atomic bool sleeps;              /* until epoll has an event */
-    _Atomic uintptr_t service_thread; /* known before any connection is up */
-    pthread_mutex_t gather_lock;      /* of the four that follow; within the lock of a connection */
-    struct link gathered;             /* connections with writes that stay in their queues */
+    struct hash stream_of;             /* id → stream */
+    struct stream_hint *_Atomic hints; /* of streams: as many as there were at once */
+    int alarm;                         /* wakes the service thread: see stream_gather.h */
+    _Atomic bool sleeps;               /* until epoll has an event */
+    _Atomic uintptr_t service_thread;  /* known before any connection is up */
+    pthread_mutex_t gather_lock; /* of the four that follow; within the lock of a connection */
+    struct link gathered;        /* connections with writes that stay in their queues */
     _Atomic uint32_t gathered_count;
     bool gather_timer;         /* the service thread sends them */
     bool gather_again;         /* not only the next time */

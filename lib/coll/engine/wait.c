@@ -83,6 +83,8 @@ static void wait_sleep(struct rteam *t)
         (void)rboard_sleep(t->board, word, n, WAIT_SLICE_MS);
     else {
         edge_drive(t);
+        if (t->driver != NULL) /* it drives one stream; after this time others may be in the way */
+            (void)rpipe_progress();
         clock_sleep(WAIT_NAP_NS);
     }
 }

@@ -233,6 +233,13 @@ void streams_leave(void)
     pthread_mutex_unlock(&stream_mutex);
 }
 
+/* A thread that waits drives all streams, not only its own (doc/threads.md "Progress"). */
+static void stream_round(void)
+{
+    if (!calls_ended())
+        btl_progress_round();
+}
+
 int stream_begin(enum btl_share share, rstream_t *stream)
 {
     struct rstream *s = calloc(1, sizeof(*s));
@@ -242,6 +249,7 @@ int stream_begin(enum btl_share share, rstream_t *stream)
     s->share = share;
     list_init(&s->ends);
     stream_holders_init(&s->holders);
+    wait_set_round(stream_round);
     pthread_mutex_lock(&stream_mutex);
     list_append(&stream_all, &s->link);
     pthread_mutex_unlock(&stream_mutex);
