@@ -200,7 +200,7 @@ void progress_all(struct btl *btl)
 }
 
 /* No lock held. Whether a thread that waits handles it: most of what is reported is that threads which drive their streams have not read yet. */
-static bool progress_is_late(struct btl *btl, uint64_t id, int64_t now)
+static bool progress_event_is_late(struct btl *btl, uint64_t id, int64_t now)
 {
     const struct stream_hint *h = stream_hint_find(btl, id);
 
@@ -217,7 +217,7 @@ void progress_round(struct btl *btl)
     int n = epoll_wait(btl->epoll, event, EVENTS, 0);
 
     for (int i = 0; i < n; i++)
-        if (progress_is_late(btl, event[i].data.u64, now))
+        if (progress_event_is_late(btl, event[i].data.u64, now))
             (void)progress_event(btl, &event[i], BY_WAITING);
     streams_tend_late(btl, now);
 }

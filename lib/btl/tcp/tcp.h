@@ -187,7 +187,7 @@ struct tcp_arrival {
 };
 
 /*
- * What threads that are not inside know of a stream, without a lock. One that is not used any more stays, for the next stream: so all of them are
+ * What threads that are not inside find of a stream without a lock. One that is not used any more stays, for the next stream: so all of them are
  * found without a lock, too. What is decided by it is checked with btl.lock.
  */
 struct stream_hint {
