@@ -7,6 +7,7 @@
  */
 #include "btl/tcp/tcp.h"
 
+#include "test/lib/descriptor_limit.h"
 #include "test/lib/pattern.h"
 
 #include "util/clock.h"
@@ -178,6 +179,8 @@ static bool hear(int fd, void *bytes, size_t n)
     return true;
 }
 
+static struct btl_stream *stream_of_ends; /* of those that are opened; NULL: none */
+
 static void open_end(struct peer *p, struct btl_address *address)
 {
     struct error err = {""};
@@ -186,6 +189,8 @@ static void open_end(struct peer *p, struct btl_address *address)
     p->fd = -1;
     assert_int_equal(
         OPS->connection_open(btl, PEER, BTL_ACCEPTS, DEPTH, &p->connection, address, &err), 0);
+    if (stream_of_ends != NULL)
+        OPS->connection_join(p->connection, stream_of_ends, address);
     memcpy(&p->name, address->byte, sizeof(p->name));
 }
 
@@ -1188,6 +1193,135 @@ static void test_the_child_of_a_fork_changes_nothing(void **state)
     peer_down(&p);
 }
 
+/* ---- streams ---- */
+
+static struct btl_stream *stream_begin(void)
+{
+    struct btl_stream *stream = NULL;
+    struct error why = {""};
+    enum btl_share got;
+
+    assert_int_equal(OPS->stream_open(btl, BTL_SHARE_DYNAMIC, &stream, &got, &why), 0);
+    assert_int_equal(got, BTL_SHARE_EVERYWHERE);
+    return stream;
+}
+
+static void peer_up_in(struct peer *p, struct btl_stream *stream)
+{
+    stream_of_ends = stream;
+    peer_up(p);
+    stream_of_ends = NULL;
+    assert_int_equal(OPS->progress(p->connection), 0); /* this thread is its thread */
+}
+
+static void stream_was_driven(struct peer *p, int64_t before_ns)
+{
+    atomic_store(&p->connection->stream->hint->driven_at, clock_now() - before_ns);
+}
+
+/* Whether a round answers a request of the peer. */
+static bool round_answers(struct peer *p)
+{
+    struct tcp_head h;
+
+    OPS->progress_round(btl);
+    return recv(p->fd, &h, sizeof(h), MSG_DONTWAIT) == sizeof(h) && tcp_head_code(&h) == TCP_PLACED;
+}
+
+static void ask(struct peer *p)
+{
+    struct tcp_head h = head(TCP_FLUSH, 0, NULL, 0);
+
+    say(p->fd, &h, sizeof(h));
+}
+
+/*
+ * A thread that waits in one stream drives its other ones, and those that no thread drives, and waits for no lock. The service thread does nothing here:
+ * there is no turn().
+ */
+static void test_a_round_drives_other_streams(void **state)
+{
+    struct btl_stream *stream[2] = {stream_begin(), stream_begin()};
+    struct peer p, other;
+
+    (void)state;
+    peer_up_in(&p, stream[0]);
+    peer_up_in(&other, stream[1]);
+
+    ask(&other);
+    stream_was_driven(&other, 0 - NS_PER_S); /* by this thread, at this moment: by its wait */
+    assert_false(round_answers(&other));
+    stream_was_driven(&other, NS_PER_MS / 10);
+    pthread_mutex_lock(&btl->lock);
+    assert_false(round_answers(&other));
+    pthread_mutex_unlock(&btl->lock);
+    stream_was_driven(&other, NS_PER_MS / 10);
+    assert_true(round_answers(&other));
+
+    ask(&other);
+    atomic_store(&stream[1]->hint->thread, 1); /* that of another thread */
+    stream_was_driven(&other, 0 - NS_PER_S);
+    assert_false(round_answers(&other));
+    stream_was_driven(&other, 5 * NS_PER_MS);
+    assert_true(round_answers(&other));
+    peer_down(&p);
+    peer_down(&other);
+    for (int i = 0; i < 2; i++)
+        OPS->stream_close(stream[i]);
+}
+
+/* What stays in the queues of a stream, to be sent together, is sent by a round. */
+static void test_a_round_sends_what_streams_gather(void **state)
+{
+    struct btl_memory near = memory(PEER, BTL_LOCAL);
+    struct btl_remote remote = {.bytes = BYTES, .mapping = btl};
+    struct btl_transfer slot = {&remote, 0, &near, 0, 64};
+    struct btl_stream *stream = stream_begin();
+    struct peer p;
+
+    (void)state;
+    peer_up_in(&p, stream);
+    while (atomic_load(&stream->hint->gathered) == 0) {
+        p.connection->written_at = clock_now() + NS_PER_S; /* however slow this machine is */
+        assert_int_equal(OPS->write(p.connection, NULL, &slot), 0);
+    }
+    stream_was_driven(&p, 0 - NS_PER_S);
+    OPS->progress_round(btl);
+    assert_int_equal(atomic_load(&stream->hint->gathered), 1);
+    stream_was_driven(&p, NS_PER_MS / 10);
+    OPS->progress_round(btl);
+    assert_int_equal(atomic_load(&stream->hint->gathered), 0);
+    peer_down(&p);
+    OPS->stream_close(stream);
+    OPS->free(btl, &near);
+}
+
+/* A stream for which there is no descriptor is as none, with the reason; the next one has what the last one has left. */
+static void test_a_stream_without_descriptors(void **state)
+{
+    int status = -1;
+    pid_t child;
+
+    (void)state;
+    OPS->stream_close(stream_begin());
+    child = fork();
+    if (child == 0) { /* the limit stays */
+        struct btl_stream *stream = NULL;
+        enum btl_share got = BTL_SHARE_DYNAMIC;
+        struct error why = {""};
+        bool left = descriptors_leave(0);
+        int rc = OPS->stream_open(btl, BTL_SHARE_DYNAMIC, &stream, &got, &why);
+
+        _exit(left && rc == -EMFILE && stream == NULL &&
+                      strncmp(why.text, "threads, since there is no further epoll_create1", 48) == 0
+                  ? 0
+                  : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    OPS->stream_close(stream_begin());
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_backend, close_backend)
 
 int main(void)
@@ -1219,6 +1353,9 @@ int main(void)
         TEST(test_flush_answers_what_it_receives),
         TEST(test_shared_memory_is_for_those_it_is_shared_with),
         TEST(test_the_child_of_a_fork_changes_nothing),
+        TEST(test_a_round_drives_other_streams),
+        TEST(test_a_round_sends_what_streams_gather),
+        TEST(test_a_stream_without_descriptors),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
