@@ -177,7 +177,7 @@ static void turns(struct ends *e, uint64_t context, bool other_thread)
 
 static void run(uint64_t context, bool words_in_stream, bool other_thread)
 {
-    struct ends e = {NULL};
+    struct ends e = {.of_words = NULL};
 
     ends_open(&e, context, words_in_stream);
     service_hold(true);
