@@ -443,6 +443,53 @@ static void views(rteam_t team, size_t count)
     CHECK_OK(NULL, rcoll_dealloc(team, own));
 }
 
+/* The result as the views of a plan have it: parts that follow each other, or the blocks of a gather. */
+static void take_views(rplan_t plan, struct coll_case *c)
+{
+    const size_t e = element_bytes(c->o);
+    const bool blocks = c->p.kind == RCOLL_GATHER || c->p.kind == RCOLL_ALLGATHER;
+    const void *at;
+    size_t bytes, end = 0;
+
+    for (int m = 0; blocks && m < c->n; m++)
+        if (c->counts[m] > 0) {
+            CHECK_OK(NULL, rcoll_view(plan, m, &at, &bytes));
+            CHECK(NULL, bytes == c->counts[m] * e);
+            memcpy(c->into + c->offsets[m] * e, at, bytes);
+        }
+    for (int i = 0; !blocks && rcoll_view(plan, i, &at, &bytes) == R_SUCCESS; i++) {
+        CHECK(NULL, end + bytes <= c->into_bytes);
+        memcpy(c->into + end, at, bytes);
+        end += bytes;
+    }
+}
+
+/* Random cases, in no memory of the program. */
+static void views_of_all_kinds(rteam_t team, uint64_t cases)
+{
+    for (uint64_t i = 0; i < cases; i++) {
+        struct coll_case c;
+        rplan_t plan;
+
+        case_make(&c, team, 7000 + i, true);
+        if ((c.p.flags & RCOLL_IN_PLACE) != 0 ||
+            c.p.count * element_bytes(c.o) * (size_t)c.n > 200000) { /* of the heap */
+            case_free(&c);
+            continue;
+        }
+        c.p.flags |= RCOLL_VIEWS;
+        c.p.into = NULL;
+        CHECK_OK(NULL, rcoll_plan(&plan, team, &c.p));
+        CHECK_OK(NULL, rcoll_start(plan));
+        CHECK_OK(NULL, rcoll_wait(plan));
+        if (c.has_result)
+            take_views(plan, &c);
+        compare(&c);
+        CHECK_OK(NULL, rcoll_free(plan));
+        case_free(&c);
+    }
+}
+
 /* ---- bits ---- */
 
 static void same_bits(rteam_t team)
@@ -915,6 +962,7 @@ int main(int argc, char **argv)
     overlapping(team, cases / 50, apart || casts);
     views(team, 3);
     views(team, 5000);
+    views_of_all_kinds(team, cases / 10 + 30);
     same_bits(team);
     teams(team);
     ring(team);
