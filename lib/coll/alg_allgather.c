@@ -2,6 +2,9 @@
 /* alg_allgather.c: the blocks of all to all. */
 #include "coll/build.h"
 
+#include <errno.h>
+#include <stdlib.h>
+
 static struct graph_ref alg_allgather_into(void) { return graph_at(GRAPH_INTO, 0); }
 
 static void alg_allgather_store_own(const struct coll_build *b)
@@ -137,8 +140,42 @@ static int alg_allgather_leaders(const struct coll_build *b, struct graph_ref pa
     return join;
 }
 
-/* To the leader of each host, a ring of leaders, and from each leader to its host in one message. */
-int alg_allgather_hosts(const struct coll_build *b)
+/* The same, the row of each host by one message of its leader to all other leaders. */
+static int alg_allgather_casts(const struct coll_build *b, struct graph_ref packed, int last)
+{
+    const struct shape *s = b->shape;
+    int host = s->host[b->me], others = 0, *to = malloc((size_t)s->hosts * sizeof(*to)),
+        join = graph_call(b->g, NULL, NULL), send;
+
+    if (to == NULL)
+        return graph_fail(b->g, -ENOMEM);
+    for (int h = 0; h < s->hosts; h++)
+        if (h != host)
+            to[others++] = s->leaders[h];
+    send = graph_send(b->g, to, others, 2, graph_plus(packed, alg_allgather_host_at(b, host)),
+                      alg_allgather_host_bytes(b, host));
+    free(to);
+    graph_after(b->g, graph_by_cast(b->g, send), last);
+    graph_after(b->g, join, last);
+    for (int h = 0; h < s->hosts; h++) {
+        size_t bytes = alg_allgather_host_bytes(b, h);
+        int view;
+
+        if (h == host)
+            continue;
+        view = graph_by_cast(b->g, graph_recv(b->g, s->leaders[h], 2, bytes));
+        if (bytes > 0)
+            graph_after(b->g, join,
+                        graph_copy(b->g, graph_plus(packed, alg_allgather_host_at(b, h)),
+                                   graph_at(view, 0), bytes));
+        else
+            graph_after(b->g, join, view);
+    }
+    return join;
+}
+
+/* To the leader of each host, among the leaders, and from each leader to its host in one message. */
+static int alg_allgather_by_hosts(const struct coll_build *b, bool by_cast)
 {
     const struct shape *s = b->shape;
     int host = s->host[b->me];
@@ -166,7 +203,8 @@ int alg_allgather_hosts(const struct coll_build *b)
             at += bytes;
         }
         if (s->hosts > 1)
-            v.last = alg_allgather_leaders(b, v.at, v.last);
+            v.last = by_cast ? alg_allgather_casts(b, v.at, v.last)
+                             : alg_allgather_leaders(b, v.at, v.last);
     }
     if (mine.me > 0) {
         int sent = v.last;
@@ -185,3 +223,6 @@ int alg_allgather_hosts(const struct coll_build *b)
     }
     return 0;
 }
+
+int alg_allgather_hosts(const struct coll_build *b) { return alg_allgather_by_hosts(b, false); }
+int alg_allgather_cast(const struct coll_build *b) { return alg_allgather_by_hosts(b, true); }

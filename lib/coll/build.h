@@ -169,6 +169,7 @@ int alg_allgather_flat(const struct coll_build *b);
 int alg_allgather_ring(const struct coll_build *b);
 int alg_allgather_bruck(const struct coll_build *b);
 int alg_allgather_hosts(const struct coll_build *b);
+int alg_allgather_cast(const struct coll_build *b);
 int alg_scatter_tree(const struct coll_build *b);
 int alg_scatter_linear(const struct coll_build *b);
 int alg_scatter_flat(const struct coll_build *b);

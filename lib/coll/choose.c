@@ -40,6 +40,9 @@ static bool choose_is_large(const struct choose *c, const struct coll_choice *ch
     case COLL_DISSEMINATION:
         return radix > COLL_MESSAGES_AT_ONCE;
     case COLL_CAST:
+        if (c->request->kind == COLL_ALLGATHER) /* and memory for a message of each */
+            return c->shape->hosts > COLL_MESSAGES_AT_ONCE;
+        __attribute__((fallthrough));
     case COLL_TREE: /* down a tree each member awaits one */
         return radix > COLL_MESSAGES_AT_ONCE && c->request->kind != COLL_BCAST &&
                c->request->kind != COLL_SCATTER;
@@ -102,6 +105,12 @@ static void choose_add_segments(struct choose *c)
                 c, (struct coll_choice){.algorithm = COLL_CHAIN, .segment = segment[i] / element});
 }
 
+/* With a tree before it. */
+static bool choose_cast_has_radix(const struct coll_request *request)
+{
+    return request->kind != COLL_BCAST && request->kind != COLL_ALLGATHER;
+}
+
 int coll_candidates(const struct shape *shape, const struct coll_request *request,
                     const struct coll_model *model, struct coll_candidate list[COLL_CANDIDATES])
 {
@@ -119,7 +128,7 @@ int coll_candidates(const struct shape *shape, const struct coll_request *reques
             (shape->hosts == 1 || shape->largest == 1))
             continue; /* it is no other than the rest */
         if (algorithm == COLL_DISSEMINATION || algorithm == COLL_TREE || algorithm == COLL_HOSTS ||
-            (algorithm == COLL_CAST && request->kind != COLL_BCAST))
+            (algorithm == COLL_CAST && choose_cast_has_radix(request)))
             choose_add_radixes(&c, algorithm);
         else if (algorithm == COLL_CHAIN)
             choose_add_segments(&c);
@@ -171,7 +180,7 @@ int coll_choice_print(char *text, size_t bytes, const struct shape *shape,
 {
     const char *name = coll_algorithm_name(choice->algorithm);
 
-    if (choice->algorithm == COLL_CAST && request->kind == COLL_BCAST)
+    if (choice->algorithm == COLL_CAST && !choose_cast_has_radix(request))
         return snprintf(text, bytes, "%s", name);
     switch (choice->algorithm) {
     case COLL_DISSEMINATION:

@@ -114,6 +114,21 @@ uint64_t cost_of_scatter(const struct cost *c)
     }
 }
 
+/* Each leader casts `bytes`; those of the others arrive one after the other at its interface, and are copied. */
+static uint64_t cost_casts(const struct cost *c, uint64_t bytes)
+{
+    const struct coll_model *m = c->model;
+    uint64_t packets = bytes == 0 ? 1 : (bytes + COLL_PACKET - 1) / COLL_PACKET, time, wire;
+
+    if (c->hosts == 1)
+        return 0;
+    wire = model_add(model_times(packets, m->gap), model_times(bytes, m->byte));
+    wire = cost_at_least(wire, model_add(m->overhead, cost_copy(c, bytes)));
+    time = cost_cast(c, bytes);
+    cost_add(&time, (uint64_t)c->hosts - 2, wire);
+    return time;
+}
+
 uint64_t cost_of_allgather(const struct cost *c)
 {
     uint64_t n = (uint64_t)c->n, hosts = (uint64_t)c->hosts, time = 0, row;
@@ -136,7 +151,10 @@ uint64_t cost_of_allgather(const struct cost *c)
     default:
         row = c->all / hosts;
         time = cost_host_blocks(c);
-        cost_add(&time, hosts - 1, model_add(cost_net(c, 1, 1, row), c->model->step));
+        if (c->choice->algorithm == COLL_CAST)
+            cost_add(&time, 1, cost_casts(c, row));
+        else
+            cost_add(&time, hosts - 1, model_add(cost_net(c, 1, 1, row), c->model->step));
         if (hosts > 1)
             cost_add(&time, 1, cost_copy(c, row));
         if (c->p > 1)

@@ -51,6 +51,7 @@ static const coll_builder coll_builders[COLL_KINDS][COLL_ALGORITHMS] = {
                         [COLL_RING] = alg_allgather_ring,
                         [COLL_BRUCK] = alg_allgather_bruck,
                         [COLL_HOSTS] = alg_allgather_hosts,
+                        [COLL_CAST] = alg_allgather_cast,
                         [COLL_FETCH] = alg_allgather_fetch},
     [COLL_SCATTER] = {[COLL_TREE] = alg_scatter_tree,
                       [COLL_LINEAR] = alg_scatter_linear,

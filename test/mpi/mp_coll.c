@@ -949,7 +949,7 @@ int main(int argc, char **argv)
         setenv("RCOLL_ALGORITHM",
                "bcast=fetch,gather=fetch,allgather=fetch,scatter=fetch,alltoall=fetch", 1);
     if (casts) {
-        setenv("RCOLL_ALGORITHM", "bcast=cast,allreduce=cast:4,barrier=cast:4", 1);
+        setenv("RCOLL_ALGORITHM", "bcast=cast,allreduce=cast:4,barrier=cast:4,allgather=cast", 1);
         setenv("RPIPE_CAST_LOSE", "1:5:2", 1);
     }
     mp_begin(argc, argv, 1);

@@ -266,6 +266,7 @@ static void a_cast_is_chosen_by_its_cost(void **state)
     const struct coll_candidate *cast;
     struct error err = {""};
     struct shape few, many, one;
+    char name[40];
     uint64_t time;
 
     (void)state;
@@ -287,6 +288,15 @@ static void a_cast_is_chosen_by_its_cost(void **state)
     time = cast->time;
     cast = find_cast(list, coll_candidates(&many, &request, &model, list));
     assert_true(cast->time > time && cast->choice.algorithm == COLL_CAST);
+    request =
+        request_of(COLL_ALLGATHER, 8); /* one of each host: a round in the place of a ring's */
+    cast = find_cast(list, coll_candidates(&few, &request, &model, list));
+    assert_non_null(cast);
+    coll_choice_print(name, sizeof(name), &few, &request, &cast->choice);
+    assert_string_equal(name, "cast");
+    assert_false(cast->large);
+    cast = find_cast(list, coll_candidates(&many, &request, &model, list));
+    assert_true(cast != NULL && cast->large);
     shape_free(&few);
     shape_free(&many);
     shape_free(&one);

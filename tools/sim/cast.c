@@ -32,7 +32,7 @@ bool sim_casts(const struct sim *s, uint32_t number)
     int remote = 0;
 
     if (cast_latency(s, number) == 0 || node->kind != GRAPH_SEND ||
-        s->operation[number].member != s->request->root)
+        (node->op != GRAPH_BY_CAST && s->operation[number].member != s->request->root))
         return false;
     for (uint32_t i = 0; i < node->npeers; i++)
         remote += cast_is_remote(s, number, g->peers[node->peer + i]);
