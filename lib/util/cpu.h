@@ -30,6 +30,9 @@ static inline void cpu_pause(void)
 #endif
 }
 
+/* Fetches a line that will be loaded soon. */
+static inline void cpu_prefetch(const void *line) { __builtin_prefetch(line, 0, 3); }
+
 /* Fetches a line that will be written soon in exclusive state, so that the store does not wait
  * for its owner's copy. */
 static inline void cpu_prefetch_write(const void *line)

@@ -60,7 +60,7 @@ static uint64_t edge_value(uint64_t *random, uint64_t right, uint64_t bytes)
 static void change_cell(struct noise *n, char *mem, uint64_t bytes)
 {
     struct cell *cells = (struct cell *)(void *)(mem + sizeof(struct head));
-    struct cell *cell = &cells[random_draw(&n->random) % (DEPTH * CELL_SLOTS)];
+    struct cell *cell = &cells[random_draw(&n->random) % cell_count(DEPTH)];
 
     for (int i = 0; i < 64 && atomic_load(&cell->number) == 0; i++)
         cell = &cells[random_draw(&n->random) % (DEPTH * 6)];

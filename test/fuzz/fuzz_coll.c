@@ -111,7 +111,7 @@ static void start_operation(struct rteam *t, struct input *in)
     static const rcoll_kind_t kinds[] = {
         RCOLL_BARRIER,        RCOLL_BCAST,     RCOLL_BCAST,    RCOLL_ALLREDUCE,
         RCOLL_REDUCE_SCATTER, RCOLL_ALLGATHER, RCOLL_ALLTOALL, RCOLL_SCAN};
-    static const size_t counts[] = {0, 1, 6, 7, 100, BYTES / 16};
+    static const size_t counts[] = {0, 1, 7, 14, 15, BYTES / 16};
     const size_t blocks[MEMBERS] = {30, 40};
     const unsigned what = input_byte(in);
     rcoll_params_t p = {.kind = kinds[what % 8], .from = from, .into = into + GUARD};
@@ -207,7 +207,7 @@ static void store_cell(struct rteam *t, char *theirs, struct input *in)
     if (s == NULL)
         return;
     cell = &cells[cell_index(DEPTH, plan->op.number, s->slot)];
-    if (s->bytes > CELL_BYTES) {
+    if (!s->in_cell) {
         cell->message.at = near(in, board_heap_at(DEPTH));
         atomic_store(&cell->message.ready, near(in, s->bytes));
     }

@@ -154,12 +154,12 @@ static bool has_blocks(rcoll_kind_t kind)
 
 static size_t draw_count(enum operand o, bool blocks, bool slow)
 {
-    static const size_t bytes[] = {0, 1, 8, 40, 48, 49, 500, 4096, 65536, 1048584};
-    uint32_t kinds = slow ? 8 : blocks ? 9 : 10;
+    static const size_t bytes[] = {0, 1, 8, 40, 48, 49, 112, 113, 500, 4096, 65536, 1048584};
+    uint32_t kinds = slow ? 10 : blocks ? 11 : 12;
     uint32_t which = draw(kinds);
 
-    if (which >= 8 && draw(4) != 0)
-        which = draw(8);
+    if (which >= 10 && draw(4) != 0)
+        which = draw(10);
     return (bytes[which] + element_bytes(o) - 1) / element_bytes(o);
 }
 

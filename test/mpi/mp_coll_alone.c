@@ -35,30 +35,37 @@ static uint64_t sum_to(uint64_t round, int last)
     return sum;
 }
 
+/* Word i is `first`, and i for each of n members. */
+static void check_words(const uint64_t *words, size_t count, uint64_t first, int n)
+{
+    for (size_t i = 0; i < count; i++)
+        CHECK(NULL, words[i] == first + i * (uint64_t)n);
+}
+
 /* One collective, whose result is checked. */
 static void one(rteam_t team, uint64_t round)
 {
-    uint64_t from[6], into[6];
-    size_t count = 1 + draw(6); /* up to what a cell has */
+    uint64_t from[16], into[16]; /* 6 are in one line of a cell, 14 in both, more are not in it */
+    size_t count = 1 + draw(16);
     int root = (int)draw((uint32_t)mp_ranks);
 
     for (size_t i = 0; i < count; i++)
-        from[i] = into[i] = value(round, mp_rank);
+        from[i] = into[i] = value(round, mp_rank) + i;
     switch (draw(4)) {
     case 0:
         CHECK_OK(NULL, rcoll_barrier(team));
         return;
     case 1:
         CHECK_OK(NULL, rcoll_bcast(team, into, count * sizeof(*into), root));
-        CHECK(NULL, into[count - 1] == value(round, root));
+        check_words(into, count, value(round, root), 1);
         return;
     case 2:
         CHECK_OK(NULL, rcoll_scan(team, from, into, count, RGROUP_UINT64, RGROUP_SUM));
-        CHECK(NULL, into[count - 1] == sum_to(round, mp_rank));
+        check_words(into, count, sum_to(round, mp_rank), mp_rank + 1);
         return;
     default:
         CHECK_OK(NULL, rcoll_allreduce(team, from, into, count, RGROUP_UINT64, RGROUP_SUM));
-        CHECK(NULL, into[count - 1] == sum_to(round, mp_ranks - 1));
+        check_words(into, count, sum_to(round, mp_ranks - 1), mp_ranks);
     }
 }
 

@@ -3,9 +3,9 @@
  * cell.h: what is in the memory that a member shows to its host (doc/collectives.md "The board").
  *
  *     head    512 bytes: what the member is, `done`, and which operations it has begun
- *     cells   lines for messages: slot 0, the only one of most operations, has one for each of `depth` operations, the others for each of
- *             CELL_DEPTH: those of one slot follow each other, cell[slot][number mod its depth]
- *     heap    messages of more than CELL_BYTES, a ring in the order of operations; its first BOARD_HEAP_FIRST bytes are allocated when the
+ *     cells   lines for messages: slot 0, the only one of most operations, has a pair of them for each of `depth` operations, the others one
+ *             line for each of CELL_DEPTH or CELL_DEPTH_LAST: those of one slot follow each other, cell[slot][number mod its depth]
+ *     heap    messages of more than cell_bytes(), a ring in the order of operations; its first BOARD_HEAP_FIRST bytes are allocated when the
  *             team opens, the others by the owner before it stores there (engine_extend_heap)
  *     mem     memory of rcoll_alloc
  *     agree   what this member contributes to agreements, and its estimates of them
@@ -33,9 +33,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CELL_BYTES 48 /* of a message in its cell */
+#define CELL_BYTES 48 /* of a message in its cell, if that is a line */
+#define CELL_PAIR 2   /* lines of a cell of slot 0 */
 #define CELL_SLOTS 64
 #define CELL_DEPTH 8      /* of slots other than 0, at most */
+#define CELL_DEPTH_LAST 4 /* of the second half of the slots */
 #define CELL_ALIGNMENT 64 /* of messages in the heap */
 
 /* CELL_IN_PROCESS: only of a message that is lent, which a receiver reads by rboard_fetch. */
@@ -45,9 +47,9 @@ struct cell {
     _Atomic uint64_t
         number;     /* of the operation; 0: of none. Its low 32 bits are what sleepers sleep on */
     uint32_t check; /* what operation this is, and how long the message is */
-    uint32_t where; /* of a message of more than CELL_BYTES: enum cell_where */
+    uint32_t where; /* of a message that is not in its cell: enum cell_where */
     union {
-        unsigned char data[CELL_BYTES];
+        unsigned char data[CELL_BYTES]; /* of slot 0 it goes on in the next line */
         struct {
             uint64_t
                 at; /* where the message is: from the beginning of the board, or an address of its process */
@@ -57,23 +59,45 @@ struct cell {
 };
 static_assert(sizeof(struct cell) == CACHE_LINE, "a cell is a line");
 
+/* Lines of a cell of the slot, and how many bytes of a message are in it. */
+static inline uint32_t cell_lines(uint32_t slot) { return slot == 0 ? CELL_PAIR : 1; }
+
+static inline size_t cell_bytes(uint32_t slot)
+{
+    return CELL_BYTES + (size_t)(cell_lines(slot) - 1) * CACHE_LINE;
+}
+
 /* How many operations have a cell for the slot, of a team of this depth: powers of two. */
 static inline uint32_t cell_depth(uint32_t depth, uint32_t slot)
 {
-    return slot > 0 && depth > CELL_DEPTH ? CELL_DEPTH : depth;
+    uint32_t most = slot == 0 ? depth : slot < CELL_SLOTS / 2 ? CELL_DEPTH : CELL_DEPTH_LAST;
+
+    return depth < most ? depth : most;
 }
 
+/* Lines of all cells before the slot; with CELL_SLOTS: of all. */
+static inline size_t cell_lines_before(uint32_t depth, uint32_t slot)
+{
+    const uint32_t half = CELL_SLOTS / 2;
+    size_t lines = (size_t)depth * CELL_PAIR;
+
+    if (slot == 0)
+        return 0;
+    lines += (size_t)((slot < half ? slot : half) - 1) * cell_depth(depth, 1);
+    return lines + (size_t)(slot < half ? 0 : slot - half) * cell_depth(depth, half);
+}
+
+/* The line in which the cell of an operation begins. */
 static inline size_t cell_index(uint32_t depth, uint64_t number, uint32_t slot)
 {
-    uint32_t own = cell_depth(depth, slot);
-
-    return (slot > 0 ? depth + (size_t)(slot - 1) * own : 0) + (number & (own - 1));
+    return cell_lines_before(depth, slot) +
+           (size_t)(number & (cell_depth(depth, slot) - 1)) * cell_lines(slot);
 }
 
-static inline size_t cell_count(uint32_t depth)
-{
-    return depth + (size_t)(CELL_SLOTS - 1) * cell_depth(depth, 1);
-}
+static inline size_t cell_count(uint32_t depth) { return cell_lines_before(depth, CELL_SLOTS); }
+
+/* The second line of a cell of slot 0. */
+static inline void *cell_second(const struct cell *cell) { return (void *)(uintptr_t)(cell + 1); }
 
 #define HEAD_MAGIC UINT64_C(0x32306c6c6f637200) /* "rcoll02" */
 #define HEAD_CPUS 1024
@@ -94,11 +118,12 @@ struct head {
     alignas(CACHE_LINE) uint64_t cpus[HEAD_CPUS / 64]; /* processors that this process may use */
     alignas(CACHE_LINE) _Atomic uint32_t started[HEAD_STARTED]; /* head_started() */
 };
-static_assert(sizeof(struct head) == 512, "eight lines");
-static_assert(sizeof(struct head) +
-                      (HEAD_STARTED + (CELL_SLOTS - 1) * CELL_DEPTH) * sizeof(struct cell) ==
-                  36 * 1024,
-              "with the default depth, head and cells are nine pages");
+static_assert(sizeof(struct head) == 512, "eight lines: the pairs of lines behind it are aligned");
+static_assert(sizeof(struct head) + (HEAD_STARTED * CELL_PAIR + (CELL_SLOTS / 2 - 1) * CELL_DEPTH +
+                                     CELL_SLOTS / 2 * CELL_DEPTH_LAST) *
+                                        sizeof(struct cell) ==
+                  32 * 1024,
+              "with the default depth, head and cells are eight pages");
 
 #define HEAD_CHECK UINT32_C(0xffff) /* bits of a check in `started` */
 

@@ -45,15 +45,37 @@ static inline void team_refresh_floor(struct rteam *t)
 }
 
 /*
- * A message has been received: the cell of the next operation is fetched for writing, while this one ends and that one begins. A mate
- * that has ended this one polls it already, so that the store would wait for the line.
+ * A message has been received: the cell of the next operation is fetched for writing, while this one ends and that one
+ * begins. A mate that has ended this one polls it already, so that the store would wait for the line.
  */
-static inline void team_expect_send(const struct rteam *t, uint64_t number)
+static inline void team_expect_send(const struct rteam *t, uint64_t number, const struct step *recv)
 {
-    cpu_prefetch_write(&t->cells[(number + 1) & (t->depth - 1)]);
+    const struct cell *cell = &t->cells[((number + 1) & (t->depth - 1)) * CELL_PAIR];
+
+    cpu_prefetch_write(cell);
+    if (UNLIKELY(recv->in_second)) /* the next one may be as long */
+        cpu_prefetch_write(cell_second(cell));
 }
 
 /* ---- what is there ---- */
+
+/* SEND, RECV: its cell of an operation. */
+static inline const struct cell *operation_cell(uint64_t number, const struct step *s)
+{
+    const void *cell = (const char *)s->cells + (number & s->mask) * s->pitch;
+
+    return cell;
+}
+
+/*
+ * RECV of a message that does not fit into the first line of its cell: the second one is requested with each poll, so that it comes
+ * while the first one does, and not after it.
+ */
+static inline void operation_expect_second(const struct cell *cell, const struct step *s)
+{
+    if (UNLIKELY(s->in_second))
+        cpu_prefetch(cell_second(cell));
+}
 
 /* The part of the check of a message that its length has. */
 static inline uint32_t operation_salt(size_t bytes)

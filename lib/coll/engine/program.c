@@ -141,7 +141,7 @@ static void compile_send(struct compiler *c, uint32_t i)
     step.kind = STEP_SEND;
     step.peer = -1;
     step.stays = node->from == GRAPH_FROM && !graph_changes(c->g, i);
-    if (node->bytes > CELL_BYTES && !node->lent) {
+    if (node->bytes > cell_bytes(node->slot) && !node->lent) {
         size_t *heap = step.stays ? &c->p->shared : &c->p->heap;
 
         step.into_at = *heap;

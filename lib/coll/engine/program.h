@@ -42,7 +42,10 @@ struct step {
     uint32_t first_before, nbefore; /* the steps that it waits for */
     /* what row_bind() finds */
     bool quick;               /* row.h */
+    bool in_cell;             /* SEND, RECV: the message is in its cell */
+    bool in_second;           /* SEND, RECV: and also in the second line of it */
     uint32_t salt, mask;      /* SEND, RECV: of its bytes, in checks; cells of the slot, less one */
+    uint32_t pitch;           /* SEND, RECV: bytes from a cell of the slot to the next one */
     const struct cell *cells; /* SEND, RECV: of the slot, on the board of the sender */
 };
 

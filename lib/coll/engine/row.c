@@ -15,7 +15,8 @@ static bool row_is_quick(const struct rplan *plan, const struct step *s, const b
 {
     const struct coll_operator *o;
 
-    if (s->bytes > CELL_BYTES || s->shows)
+    if (s->bytes > cell_bytes(s->kind == STEP_SEND || s->kind == STEP_RECV ? s->slot : 0) ||
+        s->shows)
         return false;
     if (s->kind != STEP_RECV && s->from >= BASE_VIEWS && !quick_view[s->from])
         return false;
@@ -41,6 +42,9 @@ int row_bind(const struct rplan *plan, struct program *p, struct error *err)
 
             s->cells = (const struct cell *)cells + cell_index(t->depth, 0, s->slot);
             s->mask = cell_depth(t->depth, s->slot) - 1;
+            s->pitch = cell_lines(s->slot) * CACHE_LINE;
+            s->in_cell = s->bytes <= cell_bytes(s->slot);
+            s->in_second = s->in_cell && s->bytes > CELL_BYTES;
             s->salt = operation_salt(s->bytes);
         }
         s->quick = row_is_quick(plan, s, quick_view);
@@ -72,12 +76,13 @@ static inline void row_move(const struct rplan *plan, const struct operation *o,
 
 static inline int row_recv(struct rteam *t, struct operation *o, const struct step *s)
 {
-    const struct cell *cell = &s->cells[o->number & s->mask];
+    const struct cell *cell = operation_cell(o->number, s);
 
+    operation_expect_second(cell, s);
     /* acquire: pairs with the release of step_publish */
     if (atomic_load_explicit(&cell->number, memory_order_acquire) != o->number)
         return STEP_WAITS;
-    team_expect_send(t, o->number);
+    team_expect_send(t, o->number, s);
     if (UNLIKELY(cell->check != (o->check ^ s->salt)))
         return team_fail_other(t, o, s->peer);
     o->base[s->into] = (const char *)cell->data;

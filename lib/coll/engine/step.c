@@ -10,11 +10,6 @@
 #include <errno.h>
 #include <string.h>
 
-static const struct cell *step_cell(const struct operation *o, const struct step *s)
-{
-    return &s->cells[o->number & s->mask];
-}
-
 const _Atomic uint64_t operation_in_process = UINT64_MAX;
 
 /* ---- SEND ---- */
@@ -87,16 +82,29 @@ static __attribute__((noinline)) int step_publish_where(const struct rteam *t,
     return STEP_DONE;
 }
 
+/*
+ * A message into its cell. What is in the second line comes first: between the stores into the first one and that of its number the line
+ * is not waited for, so that a mate that polls it does not take it away.
+ */
+static inline void step_fill(struct cell *cell, const char *from, size_t bytes)
+{
+    if (bytes > CELL_BYTES) {
+        memcpy(cell_second(cell), from + CELL_BYTES, bytes - CELL_BYTES);
+        bytes = CELL_BYTES;
+    }
+    memcpy(cell->data, from, bytes);
+}
+
 int step_send_cell(struct rteam *t, const struct operation *o, const struct step *s)
 {
-    struct cell *cell = (struct cell *)(uintptr_t)step_cell(o, s);
+    struct cell *cell = (struct cell *)(uintptr_t)operation_cell(o->number, s);
 
     if (UNLIKELY(!step_may_write(t, o, s)))
         return STEP_WAITS;
     if (LIKELY(s->bytes == 8))
         memcpy(cell->data, o->base[s->from] + s->from_at, 8);
     else if (s->bytes > 0)
-        memcpy(cell->data, o->base[s->from] + s->from_at, s->bytes);
+        step_fill(cell, o->base[s->from] + s->from_at, s->bytes);
     step_publish(t, o, s, cell);
     return STEP_DONE;
 }
@@ -105,10 +113,10 @@ int step_send_cell(struct rteam *t, const struct operation *o, const struct step
 static __attribute__((noinline)) int step_send(struct rteam *t, struct operation *o,
                                                const struct step *s, uint32_t i)
 {
-    struct cell *cell = (struct cell *)(uintptr_t)step_cell(o, s);
+    struct cell *cell = (struct cell *)(uintptr_t)operation_cell(o->number, s);
     const char *from;
 
-    if (s->bytes <= CELL_BYTES) {
+    if (s->in_cell) {
         if (s->bytes > 0 && operation_available(o, s->from, s->from_at, s->bytes) < s->bytes)
             return STEP_WAITS;
         return step_send_cell(t, o, s);
@@ -167,15 +175,16 @@ static __attribute__((noinline)) int step_recv_from_heap(struct rteam *t, struct
 static __attribute__((noinline)) int step_recv(struct rteam *t, struct operation *o,
                                                const struct step *s)
 {
-    const struct cell *cell = step_cell(o, s);
+    const struct cell *cell = operation_cell(o->number, s);
 
+    operation_expect_second(cell, s);
     /* acquire: pairs with the release of step_publish */
     if (atomic_load_explicit(&cell->number, memory_order_acquire) != o->number)
         return STEP_WAITS;
-    team_expect_send(t, o->number);
+    team_expect_send(t, o->number, s);
     if (UNLIKELY(cell->check != (o->check ^ s->salt)))
         return team_fail_other(t, o, s->peer);
-    if (s->bytes <= CELL_BYTES) {
+    if (s->in_cell) {
         o->base[s->into] = (const char *)cell->data;
         o->ready[s->into] = NULL;
         return STEP_DONE;
@@ -319,7 +328,7 @@ bool step_word(const struct rteam *t, const struct rplan *plan, uint32_t i, rboa
 
     switch (s->kind) {
     case STEP_RECV:
-        cell = step_cell(o, s);
+        cell = operation_cell(o->number, s);
         number = atomic_load_explicit(&cell->number, memory_order_relaxed);
         if (number != o->number)
             *word = step_low_half(&cell->number, number);

@@ -250,7 +250,8 @@ static int wait_find_late(const struct rteam *t, const struct rplan *plan)
 static bool wait_is_held(const struct rteam *t, const struct rplan *held, const struct rplan *plan)
 {
     return held->state == PLAN_HELD &&
-           (plan->state == PLAN_QUEUED || plan->number >= held->number + cell_depth(t->depth, 1));
+           (plan->state == PLAN_QUEUED ||
+            plan->number >= held->number + cell_depth(t->depth, CELL_SLOTS - 1));
 }
 
 /* Neither the cells of the held operation nor the heap behind them can be used again. */
