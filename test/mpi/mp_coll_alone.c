@@ -2,10 +2,12 @@
 /*
  * Short collectives in one call each: those that find nothing in flight, which are executed by themselves, between those that find a plan
  * that has been started, one whose deadline has passed, or a member that is late. All count the same operations, so all results are right.
+ * -bound: ranks share two processors, and each is bound to one of them, so that it polls what comes from the other one.
  */
 #include "test/lib/mp_check.h"
 
 #include <rcoll.h>
+#include <sched.h>
 
 #define ROUNDS 3000
 #define LATE                                                                                       \
@@ -119,12 +121,31 @@ static void late_for_a_deadline(rteam_t team, rteam_t other)
         CHECK_OK(NULL, rcoll_barrier(team));
 }
 
+/* To the first or the second processor that there is. */
+static void bind_to_one_of_two(void)
+{
+    cpu_set_t all, own;
+    int found = 0;
+
+    CHECK(NULL, sched_getaffinity(0, sizeof(all), &all) == 0);
+    CPU_ZERO(&own);
+    for (size_t i = 0; i < CPU_SETSIZE && found < 2; i++) {
+        if (!CPU_ISSET(i, &all) || (found++ == 1 && mp_rank % 2 == 0))
+            continue;
+        CPU_ZERO(&own);
+        CPU_SET(i, &own);
+    }
+    CHECK(NULL, sched_setaffinity(0, sizeof(own), &own) == 0);
+}
+
 int main(int argc, char **argv)
 {
     rcoll_team_config_t cfg = {.context = 1};
     rteam_t team, other;
 
     mp_begin(argc, argv, 1);
+    if (mp_asked(argc, argv, "-bound"))
+        bind_to_one_of_two();
     cfg.depth = 4u << mp_seed % 5;
     CHECK_OK(NULL, rcoll_team(&team, &cfg, NULL, mp_ranks));
     CHECK_OK(NULL, rcoll_team(&other, NULL, NULL, mp_ranks));

@@ -174,6 +174,8 @@ mpi_tests = \
 	test/mpi/mp_coll_alone-2.mpi \
 	test/mpi/mp_coll_alone-3.mpi \
 	test/mpi/mp_coll_alone-8.mpi \
+	test/mpi/mp_coll_alone-4-bound.mpi \
+	test/mpi/mp_coll_alone-8-bound.mpi \
 	test/mpi/mp_coll_dump-5.mpi \
 	test/mpi/mp_coll_recovery-3.mpi \
 	test/mpi/mp_coll_recovery-3-apart.mpi \

@@ -19,6 +19,7 @@
 #define HEAP_LEAST 65536              /* bytes by which the allocated part of the heap grows */
 #define HEAP_STEP (UINT64_C(1) << 20) /* bytes that it grows beyond what is needed, at most */
 #define ALONE_YIELDS 16               /* before an operation is one of the queue */
+#define ALONE_POLLS 60                /* of a member of another processor, before a yield */
 
 /* ---- numbers ---- */
 
@@ -364,22 +365,79 @@ bool engine_advance(struct rteam *t)
 
 /* ---- one operation by itself ---- */
 
-/* As in team_wait, but for a short time: false when that is over. */
-static inline bool engine_pause(const struct rteam *t, uint32_t polls)
+struct engine_patience {
+    uint32_t polls, yields;
+};
+
+/* Whether a mate that may share the processor of this member has not begun the operation. */
+static bool engine_some_behind(const struct rteam *t, uint64_t number)
 {
-    if (t->crowded) {
-        sched_yield();
-        return polls < ALONE_YIELDS;
+    for (int i = 0; i < t->nbeside; i++) {
+        const struct head *head = (const struct head *)(const void *)t->board_of[t->mates[i]];
+        uint64_t started =
+            atomic_load_explicit(&head->started[number % HEAD_STARTED], memory_order_relaxed);
+
+        if ((int32_t)((uint32_t)(started >> 32) - (uint32_t)number) < 0)
+            return true;
     }
-    if (polls > WAIT_POLLS_EAGER)
+    return false;
+}
+
+/* Whether a step behind the one that waits awaits a mate that may share the processor of this member. */
+static bool engine_awaits_beside(const struct operation *o)
+{
+    for (uint32_t i = o->next + 1; i < o->program->count; i++) {
+        const struct step *s = &o->program->steps[i];
+
+        if (s->kind == STEP_RECV && !s->elsewhere &&
+            atomic_load_explicit(&operation_cell(o->number, s)->number, memory_order_relaxed) !=
+                o->number)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Whether a member whose processor is shared polls instead of giving it away, which costs more than a message takes: what it awaits comes
+ * from another processor, and those of its own have nothing to do, or nothing new. A member that has sent something in its turn gives
+ * way where another one has not begun this operation: what was sent may be what that one awaits, to send the next message.
+ */
+static bool engine_polls_on(const struct rteam *t, const struct operation *o)
+{
+    const struct step *s = &o->program->steps[o->next];
+
+    return s->kind == STEP_RECV && s->elsewhere && !engine_awaits_beside(o) &&
+           !(t->has_sent && engine_some_behind(t, o->number));
+}
+
+static bool engine_pause_crowded(struct rteam *t, const struct operation *o,
+                                 struct engine_patience *p)
+{
+    if (++p->polls < ALONE_POLLS && engine_polls_on(t, o)) {
         cpu_pause();
-    return polls < WAIT_POLLS && t->contended == 0;
+        return true;
+    }
+    sched_yield();
+    t->has_sent = false;
+    p->polls = 0;
+    return ++p->yields < ALONE_YIELDS;
+}
+
+/* As in team_wait, but for a short time: false when that is over. */
+static inline bool engine_pause(struct rteam *t, const struct operation *o,
+                                struct engine_patience *p)
+{
+    if (t->crowded)
+        return engine_pause_crowded(t, o, p);
+    if (++p->polls > WAIT_POLLS_EAGER)
+        cpu_pause();
+    return p->polls < WAIT_POLLS && t->contended == 0;
 }
 
 /* Steps in their order. */
 static inline int engine_run_row(struct rteam *t, struct rplan *plan)
 {
-    uint32_t polls = 0;
+    struct engine_patience patience = {0};
     int rc;
 
     plan_set_bases(plan);
@@ -387,14 +445,14 @@ static inline int engine_run_row(struct rteam *t, struct rplan *plan)
     plan->state = PLAN_RUNS;
     do
         rc = row_run(t, plan);
-    while (rc == STEP_WAITS && engine_pause(t, ++polls));
+    while (rc == STEP_WAITS && engine_pause(t, &plan->op, &patience));
     return rc;
 }
 
 /* Steps as what they need is there. */
 static __attribute__((noinline)) int engine_run_steps(struct rteam *t, struct rplan *plan)
 {
-    uint32_t polls = 0;
+    struct engine_patience patience = {0};
     bool did = false;
     int rc;
 
@@ -405,9 +463,9 @@ static __attribute__((noinline)) int engine_run_steps(struct rteam *t, struct rp
     for (;;) {
         rc = engine_pass(t, plan, &did);
         if (did)
-            polls = 0;
+            patience = (struct engine_patience){0};
         did = false;
-        if (rc != STEP_WAITS || !engine_pause(t, ++polls))
+        if (rc != STEP_WAITS || !engine_pause(t, &plan->op, &patience))
             return rc;
     }
 }

@@ -252,6 +252,30 @@ static bool team_may_fetch(const struct rteam *t, int member)
            magic == HEAD_MAGIC;
 }
 
+/* Whether a member may use a processor that this one may use. */
+static bool team_is_beside(const struct rteam *t, int member)
+{
+    const struct head *theirs = (const struct head *)(const void *)t->board_of[member];
+    uint64_t both = 0;
+
+    for (int w = 0; w < HEAD_CPUS / 64; w++)
+        both |= t->head->cpus[w] & operation_load_once(&theirs->cpus[w]);
+    return both != 0;
+}
+
+/* Mates whose processors are those of this member come first. */
+static void team_order_mates(struct rteam *t)
+{
+    for (int i = 0; i < t->nmates; i++) {
+        int mate = t->mates[i];
+
+        if (!team_is_beside(t, mate))
+            continue;
+        t->mates[i] = t->mates[t->nbeside];
+        t->mates[t->nbeside++] = mate;
+    }
+}
+
 /* Hosts, mates, and how many processors these have. */
 static int team_find_shape(struct rteam *t, struct error *err)
 {
@@ -293,6 +317,8 @@ static int team_find_shape(struct rteam *t, struct error *err)
         rc = shape_init(&t->shape, t->size, host, cores > 0 ? cores : 1);
     t->shape.slots = CELL_SLOTS;
     t->crowded = t->nmates + 1 > cores;
+    if (rc == 0)
+        team_order_mates(t);
     free(host);
     return rc;
 }

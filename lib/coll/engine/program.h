@@ -42,6 +42,7 @@ struct step {
     uint32_t first_before, nbefore; /* the steps that it waits for */
     /* what row_bind() finds */
     bool quick;               /* row.h */
+    bool elsewhere;           /* RECV: its sender uses no processor of this member */
     bool in_cell;             /* SEND, RECV: the message is in its cell */
     bool in_second;           /* SEND, RECV: and also in the second line of it */
     uint32_t salt, mask;      /* SEND, RECV: of its bytes, in checks; cells of the slot, less one */

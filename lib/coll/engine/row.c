@@ -26,6 +26,15 @@ static bool row_is_quick(const struct rplan *plan, const struct step *s, const b
     return s->bytes > 0 && s->bytes % o->element == 0 && (!s->reversed || o->symmetric);
 }
 
+/* Whether a member of this host uses no processor that this one may use. */
+static bool row_is_elsewhere(const struct rteam *t, int member)
+{
+    for (int i = 0; i < t->nbeside; i++)
+        if (t->mates[i] == member)
+            return false;
+    return member != t->me;
+}
+
 int row_bind(const struct rplan *plan, struct program *p, struct error *err)
 {
     const struct rteam *t = plan->team;
@@ -43,6 +52,7 @@ int row_bind(const struct rplan *plan, struct program *p, struct error *err)
             s->cells = (const struct cell *)cells + cell_index(t->depth, 0, s->slot);
             s->mask = cell_depth(t->depth, s->slot) - 1;
             s->pitch = cell_lines(s->slot) * CACHE_LINE;
+            s->elsewhere = s->kind == STEP_RECV && row_is_elsewhere(t, s->peer);
             s->in_cell = s->bytes <= cell_bytes(s->slot);
             s->in_second = s->in_cell && s->bytes > CELL_BYTES;
             s->salt = operation_salt(s->bytes);

@@ -23,19 +23,20 @@ static inline bool step_may_write(struct rteam *t, const struct operation *o, co
     return t->floor + s->mask >= o->number;
 }
 
-static inline void step_publish(const struct rteam *t, const struct operation *o,
-                                const struct step *s, struct cell *cell)
+static inline void step_publish(struct rteam *t, const struct operation *o, const struct step *s,
+                                struct cell *cell)
 {
     RPIPE_FAILPOINT("rcoll: before a message");
     cell->check = o->check ^ s->salt;
     /* release: pairs with the acquire of step_recv; the message is visible */
     atomic_store_explicit(&cell->number, o->number, memory_order_release);
+    t->has_sent = true;
     RPIPE_FAILPOINT("rcoll: message stored");
     rboard_wake(t->board, &cell->number);
 }
 
 /* Copies what is there, COLL_CHUNK bytes at a time; the first ones publish the cell. */
-static __attribute__((noinline)) int step_copy_into_heap(const struct rteam *t, struct operation *o,
+static __attribute__((noinline)) int step_copy_into_heap(struct rteam *t, struct operation *o,
                                                          const struct step *s, uint32_t i,
                                                          struct cell *cell)
 {
@@ -65,8 +66,7 @@ static __attribute__((noinline)) int step_copy_into_heap(const struct rteam *t, 
 }
 
 /* Where it is: in memory of rcoll_alloc, or of the process. */
-static __attribute__((noinline)) int step_publish_where(const struct rteam *t,
-                                                        const struct operation *o,
+static __attribute__((noinline)) int step_publish_where(struct rteam *t, const struct operation *o,
                                                         const struct step *s, struct cell *cell,
                                                         const char *from)
 {

@@ -40,8 +40,9 @@ struct rteam {
     struct coll_model model;
     struct coll_rules rules;
     bool explain;
-    bool fetches;          /* this process may read the memory of those of its mates */
-    bool crowded;          /* members of this host outnumber its processors */
+    bool fetches;  /* this process may read the memory of those of its mates */
+    bool crowded;  /* members of this host outnumber its processors */
+    bool has_sent; /* crowded: since this member has begun its turn on its processor (engine.c) */
     _Atomic int contended; /* a yield has been long, and so many have not since (wait.c) */
     bool threads;          /* several threads: of the program, or that of async.h */
     bool with_async;
@@ -60,6 +61,7 @@ struct rteam {
     /* boards of this host */
     const char **board_of; /* of each member; NULL: on another host */
     int *mates, nmates;
+    int nbeside; /* mates[0] to mates[nbeside - 1] may use processors that this member may use */
     uint64_t number, done, floor;
     uint32_t history;
     struct ring ring;
