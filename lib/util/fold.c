@@ -4,7 +4,8 @@
  *
  * Messages are aligned to their unit only, so elements are loaded by memcpy, which the compiler makes the plain load that it is.
  * The loop over a line has a constant length, which compilers make vector instructions of at -O2. Sums and products of integers wrap, so
- * signed ones are computed without sign. No result depends on how the elements are grouped.
+ * signed ones are computed without sign. No result depends on how the elements are grouped. Lines are fetched FOLD_AHEAD bytes
+ * before they are needed: mostly another processor has written them, and what a processor fetches by itself is too late then.
  */
 #include "util/fold.h"
 
@@ -13,6 +14,8 @@
 
 #include <stdint.h>
 #include <string.h>
+
+#define FOLD_AHEAD 1024
 
 #define FOLD(name, type, expression)                                                               \
     static FORCE_INLINE void name##_part(char *restrict to, const char *restrict source,           \
@@ -35,8 +38,11 @@
         size_t at;                                                                                 \
                                                                                                    \
         (void)argument;                                                                            \
-        for (at = 0; bytes - at >= CACHE_LINE; at += CACHE_LINE)                                   \
+        for (at = 0; bytes - at >= CACHE_LINE; at += CACHE_LINE) {                                 \
+            if (bytes - at > FOLD_AHEAD)                                                           \
+                cpu_prefetch(source + at + FOLD_AHEAD);                                            \
             name##_part(to + at, source + at, CACHE_LINE);                                         \
+        }                                                                                          \
         name##_part(to + at, source + at, bytes - at);                                             \
     }
 
