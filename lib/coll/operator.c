@@ -3,6 +3,7 @@
 #include "coll/operator.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <string.h>
 
 #define OPERATOR_PIECE 1024 /* of a reversed fold: small enough for the first cache */
@@ -19,6 +20,7 @@ int coll_operator_init(struct coll_operator *o, unsigned type, unsigned op, stru
         return error_set(err, -EINVAL, "operator %u does not exist for type %u (%s)", op, type,
                          fold_type_name(type));
     *o = coll_operator_of(function, NULL, fold_element_bytes(type), true);
+    o->pair = fold_pair_function(type, op);
     o->symmetric = op == OPERATOR_SUM || fold_function(type, OPERATOR_BAND) != NULL;
     return 0;
 }
@@ -53,4 +55,24 @@ void coll_operator_apply(const struct coll_operator *o, void *into, const void *
         o->function(scratch, to, piece, o->argument);
         memcpy(to, scratch, piece);
     }
+}
+
+static bool operator_overlaps(const void *a, const void *b, size_t bytes)
+{
+    uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+
+    return x < y + bytes && y < x + bytes;
+}
+
+void coll_operator_apply_copied(const struct coll_operator *o, void *into, const void *copied,
+                                const void *from, size_t bytes, bool reversed, void *scratch)
+{
+    if (o->pair == NULL || operator_overlaps(into, copied, bytes) ||
+        operator_overlaps(into, from, bytes)) {
+        memmove(into, copied, bytes);
+        coll_operator_apply(o, into, from, bytes, reversed, scratch);
+    } else if (reversed && !o->symmetric)
+        o->pair(into, from, copied, bytes);
+    else
+        o->pair(into, copied, from, bytes);
 }

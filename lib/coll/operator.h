@@ -17,6 +17,7 @@
 
 struct coll_operator {
     fold_function_t function;
+    fold_pair_function_t pair; /* NULL: of a function of the program */
     void *argument;
     size_t element; /* bytes */
     bool commutes;  /* and is associative, up to rounding: any order of operands will do */
@@ -34,5 +35,8 @@ size_t coll_operator_scratch(const struct coll_operator *o);
 /* into = into o from; reversed: into = from o into. bytes is a multiple of an element. */
 void coll_operator_apply(const struct coll_operator *o, void *into, const void *from, size_t bytes,
                          bool reversed, void *scratch);
+/* A copy of `copied` to `into`, and then the same; by one pass where the operator has one and `into` overlaps neither. */
+void coll_operator_apply_copied(const struct coll_operator *o, void *into, const void *copied,
+                                const void *from, size_t bytes, bool reversed, void *scratch);
 
 #endif

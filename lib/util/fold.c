@@ -18,6 +18,19 @@
 #define FOLD_AHEAD 1024
 
 #define FOLD(name, type, expression)                                                               \
+    static FORCE_INLINE void name##_pair_part(char *restrict to, const char *restrict left,        \
+                                              const char *restrict right, size_t bytes)            \
+    {                                                                                              \
+        for (size_t i = 0; i < bytes; i += sizeof(type)) {                                         \
+            type a, b, r;                                                                          \
+                                                                                                   \
+            memcpy(&a, left + i, sizeof(a));                                                       \
+            memcpy(&b, right + i, sizeof(b));                                                      \
+            r = (expression);                                                                      \
+            memcpy(to + i, &r, sizeof(r));                                                         \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
     static FORCE_INLINE void name##_part(char *restrict to, const char *restrict source,           \
                                          size_t bytes)                                             \
     {                                                                                              \
@@ -44,6 +57,22 @@
             name##_part(to + at, source + at, CACHE_LINE);                                         \
         }                                                                                          \
         name##_part(to + at, source + at, bytes - at);                                             \
+    }                                                                                              \
+                                                                                                   \
+    static void name##_pair(void *into, const void *a, const void *b, size_t bytes)                \
+    {                                                                                              \
+        const char *left = a, *right = b;                                                          \
+        char *to = into;                                                                           \
+        size_t at;                                                                                 \
+                                                                                                   \
+        for (at = 0; bytes - at >= CACHE_LINE; at += CACHE_LINE) {                                 \
+            if (bytes - at > FOLD_AHEAD) {                                                         \
+                cpu_prefetch(left + at + FOLD_AHEAD);                                              \
+                cpu_prefetch(right + at + FOLD_AHEAD);                                             \
+            }                                                                                      \
+            name##_pair_part(to + at, left + at, right + at, CACHE_LINE);                          \
+        }                                                                                          \
+        name##_pair_part(to + at, left + at, right + at, bytes - at);                              \
     }
 
 /* ---- integers ---- */
@@ -158,20 +187,38 @@ FOLD_INDEX(double, double, int64_t)
 
 /* ---- tables ---- */
 
+struct fold_operator {
+    fold_function_t into;
+    fold_pair_function_t pair;
+};
+
 struct fold_type {
     const char *name;
     size_t bytes;
-    fold_function_t function[FOLD_OPERATORS]; /* in the order of rgroup_op_t */
+    struct fold_operator operator[FOLD_OPERATORS]; /* in the order of rgroup_op_t */
 };
 
+#define BOTH(name)                                                                                 \
+    {                                                                                              \
+        name, name##_pair                                                                          \
+    }
 #define INTEGER(sign, bits)                                                                        \
     {                                                                                              \
-        sum_##bits, prod_##bits, min_##sign##bits, max_##sign##bits, band_##bits, bor_##bits,      \
-            bxor_##bits, land_##bits, lor_##bits                                                   \
+        BOTH(sum_##bits), BOTH(prod_##bits), BOTH(min_##sign##bits), BOTH(max_##sign##bits),       \
+            BOTH(band_##bits), BOTH(bor_##bits), BOTH(bxor_##bits), BOTH(land_##bits),             \
+            BOTH(lor_##bits)                                                                       \
     }
 #define FLOATING(type)                                                                             \
     {                                                                                              \
-        sum_##type, prod_##type, min_##type, max_##type                                            \
+        BOTH(sum_##type), BOTH(prod_##type), BOTH(min_##type), BOTH(max_##type)                    \
+    }
+#define SUM_PROD(type)                                                                             \
+    {                                                                                              \
+        BOTH(sum_##type), BOTH(prod_##type)                                                        \
+    }
+#define INDEX(type)                                                                                \
+    {                                                                                              \
+        {NULL, NULL}, {NULL, NULL}, BOTH(min_##type##_index), BOTH(max_##type##_index)             \
     }
 
 static const struct fold_type fold_types[FOLD_TYPES] = {
@@ -187,17 +234,22 @@ static const struct fold_type fold_types[FOLD_TYPES] = {
     {"UINT16", 2, INTEGER(u, 16)},
     {"FLOAT16", 2, FLOATING(binary16)},
     {"BFLOAT16", 2, FLOATING(bfloat16)},
-    {"COMPLEX_FLOAT", 8, {sum_complex_float, prod_complex_float}},
-    {"COMPLEX_DOUBLE", 16, {sum_complex_double, prod_complex_double}},
-    {"INT32_INDEX", sizeof(struct int32_index), {NULL, NULL, min_int32_index, max_int32_index}},
-    {"INT64_INDEX", sizeof(struct int64_index), {NULL, NULL, min_int64_index, max_int64_index}},
-    {"FLOAT_INDEX", sizeof(struct float_index), {NULL, NULL, min_float_index, max_float_index}},
-    {"DOUBLE_INDEX", sizeof(struct double_index), {NULL, NULL, min_double_index, max_double_index}},
+    {"COMPLEX_FLOAT", 8, SUM_PROD(complex_float)},
+    {"COMPLEX_DOUBLE", 16, SUM_PROD(complex_double)},
+    {"INT32_INDEX", sizeof(struct int32_index), INDEX(int32)},
+    {"INT64_INDEX", sizeof(struct int64_index), INDEX(int64)},
+    {"FLOAT_INDEX", sizeof(struct float_index), INDEX(float)},
+    {"DOUBLE_INDEX", sizeof(struct double_index), INDEX(double)},
 };
 
 fold_function_t fold_function(unsigned type, unsigned op)
 {
-    return type < FOLD_TYPES && op < FOLD_OPERATORS ? fold_types[type].function[op] : NULL;
+    return type < FOLD_TYPES && op < FOLD_OPERATORS ? fold_types[type].operator[op].into : NULL;
+}
+
+fold_pair_function_t fold_pair_function(unsigned type, unsigned op)
+{
+    return type < FOLD_TYPES && op < FOLD_OPERATORS ? fold_types[type].operator[op].pair : NULL;
 }
 
 size_t fold_element_bytes(unsigned type) { return type < FOLD_TYPES ? fold_types[type].bytes : 0; }

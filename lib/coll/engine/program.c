@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define PROGRAM_SHORT 1024 /* bytes that take no longer than what a yield costs */
+#define PROGRAM_LONG 65536 /* bytes that are not copied while a message is awaited */
 
 /* While a graph is compiled: the steps of node i are [first[i], first[i] + count[i]). */
 struct compiler {
@@ -16,7 +17,8 @@ struct compiler {
     const struct graph *g;
     const struct shape *shape;
     uint32_t *order, *first, *count;
-    uint32_t *view; /* of a RECV: the base of its view */
+    uint32_t *view;  /* of a RECV: the base of its view */
+    uint32_t *joins; /* of a COPY: 1 + the FOLD that makes it, or 0; of such a FOLD: 1 + the COPY */
     uint32_t nbefore;
     bool views;
 };
@@ -53,6 +55,51 @@ static bool compile_is_end(const struct compiler *c, uint32_t i)
            c->g->first[i] == c->g->first[i + 1];
 }
 
+/*
+ * A long COPY, and the FOLD that alone waits for it and folds into all of it, are one pass over their memory: one step, which waits for
+ * what both wait for.
+ */
+static bool compile_may_join(const struct graph *g, uint32_t i)
+{
+    const struct graph_node *copy = &g->nodes[i], *fold;
+
+    if (copy->kind != GRAPH_COPY || copy->from >= 0 || copy->from == copy->into ||
+        copy->bytes <= PROGRAM_LONG || g->first[i + 1] - g->first[i] != 1)
+        return false;
+    fold = &g->nodes[g->successors[g->first[i]]];
+    return fold->kind == GRAPH_FOLD && fold->into == copy->into && fold->into_at == copy->into_at &&
+           fold->bytes == copy->bytes;
+}
+
+static void compile_join(struct compiler *c)
+{
+    const struct graph *g = c->g;
+
+    for (uint32_t i = 0; i < g->count; i++) {
+        uint32_t fold;
+
+        if (!compile_may_join(g, i))
+            continue;
+        fold = g->successors[g->first[i]];
+        if (c->joins[fold] != 0)
+            continue;
+        c->joins[i] = fold + 1;
+        c->joins[fold] = i + 1;
+    }
+}
+
+/* Whether the COPY is a part of a FOLD. */
+static bool compile_is_joined(const struct compiler *c, uint32_t i)
+{
+    return c->joins[i] != 0 && c->g->nodes[i].kind == GRAPH_COPY;
+}
+
+/* The node whose steps wait for what node i waits for. */
+static uint32_t compile_waiting(const struct compiler *c, uint32_t i)
+{
+    return compile_is_joined(c, i) ? c->joins[i] - 1 : i;
+}
+
 static bool compile_is_here(const struct compiler *c, int member)
 {
     return c->shape->host[member] == c->shape->host[c->g->me];
@@ -84,14 +131,16 @@ static int compile_count(struct compiler *c, struct error *err)
         const struct graph_node *node = &g->nodes[i];
 
         c->first[i] = steps;
-        c->count[i] = node->kind == GRAPH_SEND ? compile_sends(c, node)
-                                               : !compile_leaves_out(c, i) && !compile_is_end(c, i);
+        c->count[i] =
+            node->kind == GRAPH_SEND
+                ? compile_sends(c, node)
+                : !compile_leaves_out(c, i) && !compile_is_joined(c, i) && !compile_is_end(c, i);
         steps += c->count[i];
         if (node->kind == GRAPH_RECV)
             c->view[i] = BASE_VIEWS + views++;
     }
     for (uint32_t e = 0; e < g->nedges; e++)
-        before += c->count[g->edges[e].node] * c->count[g->edges[e].of];
+        before += c->count[compile_waiting(c, g->edges[e].node)] * c->count[g->edges[e].of];
     c->p->steps = calloc((size_t)steps + 1, sizeof(*c->p->steps));
     c->p->before = calloc((size_t)before + 1, sizeof(*c->p->before));
     c->p->view_of = calloc((size_t)views + 1, sizeof(*c->p->view_of));
@@ -194,7 +243,7 @@ static void compile_work(struct compiler *c, uint32_t i)
                                                            .from_at = node->from_at,
                                                            .bytes = node->bytes,
                                                            .from = compile_base(c, node->from)};
-    if (compile_leaves_out(c, i))
+    if (compile_leaves_out(c, i) || compile_is_joined(c, i))
         return;
     if (node->kind == GRAPH_CALL) {
         *s = (struct step){.kind = STEP_CALL, .peer = (int32_t)node->peer};
@@ -209,6 +258,13 @@ static void compile_work(struct compiler *c, uint32_t i)
                        .into_at = node->into_at,
                        .from_at = node->from_at,
                        .bytes = node->bytes};
+    if (c->joins[i] != 0) {
+        const struct graph_node *copy = &c->g->nodes[c->joins[i] - 1];
+
+        s->copies = true;
+        s->copied = compile_base(c, copy->from);
+        s->copied_at = copy->from_at;
+    }
 }
 
 /* The steps before each step. An edge between nodes is one between all of their steps. */
@@ -217,21 +273,27 @@ static void compile_edges(struct compiler *c)
     const struct graph *g = c->g;
     struct program *p = c->p;
 
-    for (uint32_t e = 0; e < g->nedges; e++)
-        for (uint32_t k = 0; k < c->count[g->edges[e].node]; k++)
-            p->steps[c->first[g->edges[e].node] + k].nbefore += c->count[g->edges[e].of];
+    for (uint32_t e = 0; e < g->nedges; e++) {
+        uint32_t node = compile_waiting(c, g->edges[e].node);
+
+        for (uint32_t k = 0; k < c->count[node]; k++)
+            p->steps[c->first[node] + k].nbefore += c->count[g->edges[e].of];
+    }
     for (uint32_t i = 0; i < p->count; i++) {
         p->steps[i].first_before = c->nbefore;
         c->nbefore += p->steps[i].nbefore;
         p->steps[i].nbefore = 0;
     }
-    for (uint32_t e = 0; e < g->nedges; e++)
-        for (uint32_t k = 0; k < c->count[g->edges[e].node]; k++) {
-            struct step *s = &p->steps[c->first[g->edges[e].node] + k];
+    for (uint32_t e = 0; e < g->nedges; e++) {
+        uint32_t node = compile_waiting(c, g->edges[e].node);
+
+        for (uint32_t k = 0; k < c->count[node]; k++) {
+            struct step *s = &p->steps[c->first[node] + k];
 
             for (uint32_t of = 0; of < c->count[g->edges[e].of]; of++)
                 p->before[s->first_before + s->nbefore++] = c->first[g->edges[e].of] + of;
         }
+    }
 }
 
 /* The order of addition where that is one, which prefers what others wait for (graph.h). */
@@ -325,14 +387,18 @@ int program_compile(struct program *p, const struct graph *g, const struct shape
     c.first = calloc(n, sizeof(*c.first));
     c.count = calloc(n, sizeof(*c.count));
     c.view = calloc(n, sizeof(*c.view));
-    if (c.order == NULL || c.first == NULL || c.count == NULL || c.view == NULL)
+    c.joins = calloc(n, sizeof(*c.joins));
+    if (c.order == NULL || c.first == NULL || c.count == NULL || c.view == NULL || c.joins == NULL)
         rc = error_set(err, -ENOMEM, "no memory for %u operations", g->count);
-    else
+    else {
+        compile_join(&c);
         rc = compile_nodes(&c, err);
+    }
     free(c.order);
     free(c.first);
     free(c.count);
     free(c.view);
+    free(c.joins);
     for (uint32_t i = 0; i < p->count && rc == 0; i++)
         if ((p->steps[i].kind == STEP_SEND || p->steps[i].kind == STEP_RECV) &&
             p->steps[i].slot >= CELL_SLOTS)

@@ -26,6 +26,7 @@ enum program_base { BASE_FROM, BASE_INTO, BASE_SCRATCH, BASE_VIEWS };
 struct step {
     uint8_t kind;
     bool reversed; /* FOLD */
+    bool copies;   /* FOLD: of a copy of bytes at `copied`, which is made as they are folded */
     bool whole;    /* RECV: what waits for it needs all of the message */
     bool stays;    /* SEND: nothing of the graph changes what is sent */
     bool lent;     /* SEND, RECV: graph.h */
@@ -38,7 +39,9 @@ struct step {
     size_t
         into_at; /* SEND of more than a cell has: where in the heap of the operation it is copied to */
     size_t from_at;
+    size_t copied_at;
     size_t bytes;
+    uint32_t copied;                /* a base that is no view */
     uint32_t first_before, nbefore; /* the steps that it waits for */
     /* what row_bind() finds */
     bool quick;               /* row.h */

@@ -254,7 +254,12 @@ static __attribute__((noinline)) int step_fold(struct rplan *plan, struct operat
     size_t have = operation_available(o, s->from, s->from_at, s->bytes), at = o->progress[i];
 
     have -= have % operator->element;
-    if (have > at)
+    if (have > at && s->copies)
+        coll_operator_apply_copied(operator, (char *)(uintptr_t) o->base[s->into] + s->into_at + at,
+                                   o->base[s->copied] + s->copied_at + at,
+                                   o->base[s->from] + s->from_at + at, have - at, s->reversed,
+                                   plan->operator_scratch);
+    else if (have > at)
         coll_operator_apply(operator, (char *)(uintptr_t) o->base[s->into] + s->into_at + at,
                             o->base[s->from] + s->from_at + at, have - at, s->reversed,
                             plan->operator_scratch);
