@@ -347,6 +347,44 @@ static void random_cases(rteam_t team, uint64_t cases, bool slow)
     }
 }
 
+/* More than what is copied by a step of its own before something is folded into it (PROGRAM_LONG), and no multiple of a line. */
+static void long_fold(rteam_t team, rcoll_kind_t kind, enum operand o, const char *algorithm)
+{
+    struct coll_case c = {.round = (uint64_t)kind, .n = rcoll_size(team), .me = rcoll_rank(team)};
+
+    c.p.kind = kind;
+    c.p.algorithm = algorithm;
+    c.p.root = kind == RCOLL_REDUCE ? c.n - 1 : 0;
+    c.o = o;
+    set_operator(&c.p, o);
+    c.p.count = 400000 / element_bytes(o) + 1;
+    c.from_bytes = c.into_bytes = c.p.count * element_bytes(o);
+    c.from = calloc(1, c.from_bytes);
+    c.into = calloc(1, c.into_bytes);
+    c.expected = calloc(1, c.into_bytes);
+    CHECK(NULL, c.from != NULL && c.into != NULL && c.expected != NULL);
+    set_contribution(&c);
+    set_expected(&c);
+    c.p.from = c.from;
+    c.p.into = c.into;
+    CHECK_OK(NULL, rcoll_run(team, &c.p));
+    compare(&c);
+    case_free(&c);
+}
+
+static void long_folds(rteam_t team)
+{
+    for (enum operand o = 0; o < BYTES; o++) {
+        for (rcoll_kind_t kind = RCOLL_REDUCE; kind <= RCOLL_EXSCAN; kind++)
+            if (kind != RCOLL_REDUCE_SCATTER)
+                long_fold(team, kind, o, NULL);
+        long_fold(team, RCOLL_REDUCE, o, "tree:2");
+        long_fold(team, RCOLL_SCAN, o, "linear");
+    }
+    long_fold(team, RCOLL_REDUCE, SUM_DOUBLE, "rabenseifner");
+    long_fold(team, RCOLL_ALLREDUCE, SUM_DOUBLE, "rabenseifner");
+}
+
 /* ---- several at a time ---- */
 
 #define PLANS 12
@@ -959,6 +997,8 @@ int main(int argc, char **argv)
                                 (apart || casts ? 100 : 1500) / (mp_ranks > 4 ? mp_ranks : 1));
     CHECK_OK(NULL, rcoll_team(&team, &cfg, NULL, mp_ranks));
     random_cases(team, cases, apart || casts);
+    if (!apart && !casts)
+        long_folds(team);
     overlapping(team, cases / 50, apart || casts);
     views(team, 3);
     views(team, 5000);
