@@ -325,6 +325,13 @@ const struct program *plan_program_of_part(struct rplan *plan)
             (unsigned long long)parts->most, PARTS_MOST - 1);
         return NULL;
     }
+    if (parts->agreed && parts->most > 1 && (plan->params.flags & RCOLL_VIEWS) != 0) {
+        team_fail(plan->team, -EMSGSIZE, plan->team->me,
+                  "the blocks of an alltoall need %llu parts, and a plan with RCOLL_VIEWS has one; "
+                  "give the team a larger heap_bytes",
+                  (unsigned long long)parts->most);
+        return NULL;
+    }
     if (parts->remade) {
         rc = parts_build_part(plan, plan->part - parts->agreed, false, &err);
         if (rc == 0)

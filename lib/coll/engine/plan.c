@@ -39,8 +39,11 @@ int plan_fit(struct rplan *plan, const struct program *p, struct error *err)
         rc |= plan_grow((void **)&o->is_done, steps / 64 + 1, sizeof(*o->is_done));
         rc |= plan_grow((void **)&o->progress, steps, sizeof(*o->progress));
     }
-    if ((plan->params.flags & RCOLL_VIEWS) != 0 && plan->hidden == NULL) {
+    if ((plan->params.flags & RCOLL_VIEWS) != 0 &&
+        (p->space[1] > plan->hidden_bytes || plan->hidden == NULL)) {
+        free(plan->hidden); /* of the operation before the parts of an alltoall, at most */
         plan->hidden = malloc(p->space[1] + 1);
+        plan->hidden_bytes = plan->hidden != NULL ? p->space[1] : 0;
         rc |= plan->hidden == NULL ? -ENOMEM : 0;
     }
     if (p->space[2] > plan->scratch_bytes || plan->scratch == NULL) {

@@ -153,7 +153,8 @@ struct rplan {
     void *into;
     char *scratch;
     size_t scratch_bytes;
-    char *hidden;          /* RCOLL_VIEWS without `into`: what this member computes itself */
+    char *hidden; /* RCOLL_VIEWS without `into`: what this member computes itself */
+    size_t hidden_bytes;
     uint64_t number, part; /* of the operation now, or next */
     int result;
     struct operation op;
