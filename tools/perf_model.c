@@ -4,7 +4,11 @@
  * that RCOLL_MODEL takes. See perf.h.
  *
  * On a host by a board: a line one way (L), each further line (m), a byte that another processor has written, copied (Bc) and folded
- * (Bf), a byte of memory of its own, copied (Bo), memory of the other process that is read by a system call (f, and a byte of it, Bx), a yield where both processes are on one processor (sigma), an operation of a graph (step). Between hosts by pipes: what a
+ * (Bf), a byte that is copied to where the other one has read (Bw), all three of a stream; a byte of memory of its own, copied (Bo) and
+ * folded (Bfo), and one that the other process of the processor has written (Bs); memory of
+ * the other process that is read by a system call (f, and a byte of it, Bx, or Bxo, if it is as it was when it was read before), a yield
+ * where both processes are on one processor (sigma), the cache of a core (C, as the system has it), an operation of a graph (step), and
+ * of a loop, beside its steps (op). Between hosts by pipes: what a
  * message costs its sender (o), the time between two of a stream (g), a byte of a stream of long ones (G), and the rest of the time
  * one way (Ln); by casts the rest of that (Lm). Each is the median of the rounds.
  */
@@ -18,10 +22,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LINE 64
 #define LINES 16       /* of which one more than the first costs m */
 #define BLOCK 65536    /* bytes that are copied and folded */
+#define RING 16        /* blocks of a stream */
+#define AHEAD 4        /* of these, how many its sender is ahead at most */
+#define SENDS 32       /* operations in flight that one member starts */
 #define TURNS 1000     /* of a round */
 #define BLOCKS 20      /* the same, of blocks */
 #define ROUNDS_MOST 99 /* rounds of which the median is taken */
@@ -35,7 +43,7 @@ struct words {
     double result;    /* of rank 1, for rank 0 */
     uint64_t address; /* of what is fetched, in this process */
     char unused[4096 - LINES * LINE - sizeof(double) - sizeof(uint64_t)];
-    double block[BLOCK / sizeof(double)];
+    double block[RING][BLOCK / sizeof(double)];
 };
 
 static struct {
@@ -78,14 +86,18 @@ static void model_put(int lines)
         atomic_store_explicit(&model.mine->line[i].number, model.number, memory_order_release);
 }
 
+static void model_await_line(int i, uint64_t number)
+{
+    /* acquire: pairs with the release of model_put */
+    while (atomic_load_explicit(&model.other->line[i].number, memory_order_acquire) < number)
+        if (model.yields)
+            sched_yield();
+}
+
 static void model_await(int lines)
 {
     for (int i = 0; i < lines; i++)
-        /* acquire: pairs with the release of model_put */
-        while (atomic_load_explicit(&model.other->line[i].number, memory_order_acquire) <
-               model.number)
-            if (model.yields)
-                sched_yield();
+        model_await_line(i, model.number);
 }
 
 /* ns of one way, of so many lines */
@@ -108,74 +120,85 @@ static double model_line(void) { return model_turns(1, TURNS); }
 static double model_lines(void) { return model_turns(LINES, TURNS); }
 static double model_yield(void) { return model_turns(1, TURNS / 10); }
 
-/* ns of a byte that rank 0 has written, as rank 1 reads it: copied, or added to its own. */
-static double model_bytes(bool fold)
+static double model_block[BLOCK / sizeof(double)];
+
+static void model_move(double *into, const double *from, bool fold)
 {
-    static double mine[BLOCK / sizeof(double)];
+    if (fold)
+        (void)rgroup_combine(into, from, BLOCK / sizeof(double), RGROUP_DOUBLE, RGROUP_SUM);
+    else
+        memcpy(into, from, BLOCK);
+    __asm__ volatile("" : : "r"(into) : "memory");
+}
+
+/*
+ * ns of a byte of a stream of messages: rank 0 copies each to where rank 1 has read another one before, and is a few of them ahead; rank 1
+ * copies them, or adds them to its own. The time is that of `rank`, without what it waits for the other.
+ */
+static double model_bytes(int rank, bool fold)
+{
     double took = 0;
 
-    for (int b = 0; b < BLOCKS; b++) {
-        model.number++;
-        if (model.rank == 0) {
-            for (size_t i = 0; i < BLOCK / sizeof(double); i++)
-                model.mine->block[i] = (double)(i + (size_t)b);
-            model_put(1);
-            model_await(1);
-        } else {
-            double began;
+    for (int b = -RING; b < BLOCKS; b++) {
+        double *block = model.rank == 0 ? model.mine->block[(b + RING) % RING] : NULL, began;
 
-            model_await(1);
-            began = model_now();
-            if (fold)
-                (void)rgroup_combine(mine, model.other->block, BLOCK / sizeof(double),
-                                     RGROUP_DOUBLE, RGROUP_SUM);
-            else
-                memcpy(mine, model.other->block, BLOCK);
-            took += model_now() - began;
-            __asm__ volatile("" : : "r"(mine) : "memory");
-            model_put(1);
-        }
+        took = b == 0 ? 0 : took; /* the first ones are not counted */
+        model.number++;
+        model_await_line(0, model.number - (model.rank == 0 ? AHEAD : 0));
+        began = model_now();
+        model_block[b & 1] = b;
+        if (model.rank == 0)
+            model_move(block, model_block, false);
+        else
+            model_move(model_block, model.other->block[(b + RING) % RING], fold);
+        took += model_now() - began;
+        model_put(1);
     }
     model.mine->result = took / BLOCKS / BLOCK;
     (void)model_turns(1, 1); /* the result is there */
-    return model.rank == 0 ? model.other->result : model.mine->result;
+    return model.rank == rank ? model.mine->result : model.other->result;
 }
 
-static double model_copy(void) { return model_bytes(false); }
-static double model_fold(void) { return model_bytes(true); }
+static double model_copy(void) { return model_bytes(1, false); }
+static double model_fold(void) { return model_bytes(1, true); }
+static double model_switched(void) { return model_bytes(1, false); }
+static double model_taken(void) { return model_bytes(0, false); }
 
 /* ns of a byte that this process alone has written and reads. */
-static double model_own(void)
+static double model_alone(bool fold)
 {
-    static double from[BLOCK / sizeof(double)], into[BLOCK / sizeof(double)];
+    static double into[BLOCK / sizeof(double)];
     double began = 0;
 
     for (int b = -1; b < BLOCKS; b++) {
         if (b == 0)
             began = model_now();
-        from[b & 1] = b;
-        memcpy(into, from, BLOCK);
-        __asm__ volatile("" : : "r"(into) : "memory");
+        model_block[b & 1] = b;
+        model_move(into, model_block, fold);
     }
     return (model_now() - began) / BLOCKS / BLOCK;
 }
+
+static double model_own(void) { return model_alone(false); }
+static double model_folded(void) { return model_alone(true); }
 
 /* ---- memory of the other process ---- */
 
 static rboard_t model_board;
 
-/* ns of so many bytes that rank 0 has written in its own memory, as rank 1 fetches them; 0: that is not permitted. */
-static double model_fetch(size_t bytes)
+/* ns of so many bytes that rank 0 has written in its own memory, as rank 1 fetches them; 0: that is not permitted. again: once. */
+static double model_fetch(size_t bytes, bool again)
 {
     static double mine[BLOCK / sizeof(double)];
     double took = 0;
 
     model.mine->address = (uint64_t)(uintptr_t)mine;
-    for (int b = 0; b < BLOCKS; b++) {
+    for (int b = -1; b < BLOCKS; b++) {
+        took = b == 0 ? 0 : took; /* the first is not counted */
         model.number++;
         if (model.rank == 0) {
-            for (size_t i = 0; i < bytes / sizeof(double); i++)
-                mine[i] = (double)(i + (size_t)b);
+            for (size_t i = 0; (b < 0 || !again) && i < bytes / sizeof(double); i++)
+                mine[i] = (double)i + b;
             model_put(1);
             model_await(1);
         } else {
@@ -194,11 +217,12 @@ static double model_fetch(size_t bytes)
     return model.rank == 0 ? model.other->result : model.mine->result;
 }
 
-static double model_fetch_little(void) { return model_fetch(LINE); }
-static double model_fetch_block(void) { return model_fetch(BLOCK); }
+static double model_fetch_little(void) { return model_fetch(LINE, false); }
+static double model_fetch_block(void) { return model_fetch(BLOCK, false); }
+static double model_fetch_again(void) { return model_fetch(BLOCK, true); }
 
-/* Both processes on the first processor of rank 0: 0 where that is not possible. */
-static double model_switch(void)
+/* Both processes on the first processor of rank 0: 0 where that is not possible. *switched: of a byte that the other one has written. */
+static double model_switch(double *switched)
 {
     cpu_set_t before, one;
     double ns = 0;
@@ -217,6 +241,7 @@ static double model_switch(void)
     (void)model_turns(1, 1);
     if (model.mine->result == 0 && model.other->result == 0)
         ns = model_median(model_yield);
+    *switched = ns > 0 ? model_median(model_switched) : 0;
     (void)model_turns(1, 1);
     model.yields = false;
     (void)sched_setaffinity(0, sizeof(before), &before);
@@ -263,19 +288,46 @@ static double model_step(void)
     return (took[1] - took[0]) / TURNS / (STEPS - 1);
 }
 
-static double model_steps(void)
+static rteam_t model_team;
+
+static void model_open(const int *ranks, int n)
 {
-    rteam_t team;
-    double ns;
-    int code = rcoll_team(&team, NULL, &model.rank, 1);
+    const rcoll_team_config_t cfg = {.context = rcontext("rmalloc_perf.operations")};
+    int code = rcoll_team(&model_team, &cfg, ranks, n);
 
     if (code != 0)
         perf_fail(NULL, "rcoll_team", code);
-    model_plans[0] = model_plan(team, 1);
-    model_plans[1] = model_plan(team, STEPS);
-    ns = model_median(model_step);
-    (void)rcoll_close(team);
-    return ns;
+}
+
+/* Operations of rank 0 that wait for nothing. */
+static double model_operation(void)
+{
+    double value = 1, began;
+    int code = rcoll_barrier(model_team);
+
+    began = model_now();
+    for (int i = 0; i < SENDS && code == 0; i++)
+        code = rcoll_bcast(model_team, &value, sizeof(value), 0);
+    if (code != 0)
+        perf_fail(NULL, "rcoll_bcast", code);
+    return (model_now() - began) / SENDS;
+}
+
+static int model_operations(char *text, size_t bytes, bool host)
+{
+    double step, call;
+
+    model_open(&model.rank, 1);
+    model_plans[0] = model_plan(model_team, 1);
+    model_plans[1] = model_plan(model_team, STEPS);
+    step = model_median(model_step);
+    if (host) {
+        (void)rcoll_close(model_team);
+        model_open(NULL, 2);
+    }
+    call = model_median(model_operation) - step;
+    (void)rcoll_close(model_team);
+    return snprintf(text, bytes, "step=%.1f op=%.1f", step, call > 0 ? call : 0);
 }
 
 /* ---- between hosts ---- */
@@ -404,7 +456,8 @@ static int model_host(char *text, size_t bytes)
 {
     rboard_config_t cfg = {.context = rcontext("rmalloc_perf.model"),
                            .bytes = sizeof(struct words)};
-    double line, lines, copy, own, fold, yield, little, block;
+    double line, lines, copy, own, switched = 0, taken, fold, folded, yield, little, block, again;
+    long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
     rboard_t board;
     int n = 0, code = rboard_open(&board, &cfg, NULL, 2);
 
@@ -420,17 +473,23 @@ static int model_host(char *text, size_t bytes)
         lines = model_median(model_lines);
         copy = model_median(model_copy);
         own = model_median(model_own);
+        taken = model_median(model_taken);
         fold = model_median(model_fold);
-        yield = model_switch();
-        n = snprintf(text, bytes, "L=%.0f m=%.0f Bc=%.1f Bo=%.1f Bf=%.1f", line,
-                     lines > line ? (lines - line) / (LINES - 1) : 0, 1 / copy, 1 / own, 1 / fold);
+        folded = model_median(model_folded);
+        yield = model_switch(&switched);
+        n = snprintf(text, bytes, "L=%.0f m=%.0f Bc=%.1f Bo=%.1f Bw=%.1f Bf=%.1f Bfo=%.1f", line,
+                     lines > line ? (lines - line) / (LINES - 1) : 0, 1 / copy, 1 / own, 1 / taken,
+                     1 / fold, 1 / folded);
         little = model_median(model_fetch_little);
         block = model_median(model_fetch_block);
-        if (little > 0 && block > little)
-            n += snprintf(text + n, bytes - (size_t)n, " f=%.0f Bx=%.1f", little,
-                          BLOCK / (block - little));
+        again = model_median(model_fetch_again);
+        if (little > 0 && block > little && again > little)
+            n += snprintf(text + n, bytes - (size_t)n, " f=%.0f Bx=%.1f Bxo=%.1f", little,
+                          BLOCK / (block - little), BLOCK / (again - little));
+        if (cache > 0)
+            n += snprintf(text + n, bytes - (size_t)n, " C=%ld", cache);
         if (yield > 0)
-            n += snprintf(text + n, bytes - (size_t)n, " sigma=%.0f", yield);
+            n += snprintf(text + n, bytes - (size_t)n, " sigma=%.0f Bs=%.1f", yield, 1 / switched);
     }
     model_must(network_barrier(), NULL);
     (void)rboard_close(board);
@@ -447,8 +506,9 @@ void perf_model(const struct perf_options *o, int rank)
     model.rounds = o->rounds < ROUNDS_MOST ? o->rounds : ROUNDS_MOST;
     n = (size_t)model_host(text, sizeof(text));
     host = n > 0;
-    n +=
-        (size_t)snprintf(text + n, sizeof(text) - n, "%sstep=%.1f", host ? " " : "", model_steps());
+    if (host)
+        text[n++] = ' ';
+    n += (size_t)model_operations(text + n, sizeof(text) - n, host);
     if (!host)
         (void)model_network(o, text + n, sizeof(text) - n);
     if (rank != 0)

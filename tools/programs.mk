@@ -57,6 +57,7 @@ tools_rmalloc_trace_LDADD = $(public)
 noinst_LTLIBRARIES += tools/libsim.la
 tools_libsim_la_SOURCES = \
 	tools/sim/blocks.c \
+	tools/sim/cache.c \
 	tools/sim/cast.c \
 	tools/sim/check.c \
 	tools/sim/data.c \

@@ -16,7 +16,6 @@ struct coll_model coll_model_default(void)
                                .more = 13000,
                                .yield = 1200000,
                                .copy = 33,
-                               .own = 33,
                                .fold = 50,
                                .fetch = 600000,
                                .fetched = 50,
@@ -25,7 +24,14 @@ struct coll_model coll_model_default(void)
                                .latency = 1300000,
                                .gap = 100000,
                                .byte = 80,
-                               .eager = 65536};
+                               .eager = 65536,
+                               .own = 33,
+                               .switched = 33,
+                               .taken = 33,
+                               .folded = 50,
+                               .refetch = 50,
+                               .cache = 1048576,
+                               .call = 50000};
 }
 
 uint64_t model_add(uint64_t a, uint64_t b)
@@ -55,7 +61,6 @@ static const struct model_name {
     {"m", offsetof(struct coll_model, more), MODEL_NS},
     {"sigma", offsetof(struct coll_model, yield), MODEL_NS},
     {"Bc", offsetof(struct coll_model, copy), MODEL_RATE},
-    {"Bo", offsetof(struct coll_model, own), MODEL_RATE},
     {"Bf", offsetof(struct coll_model, fold), MODEL_RATE},
     {"f", offsetof(struct coll_model, fetch), MODEL_NS},
     {"Bx", offsetof(struct coll_model, fetched), MODEL_RATE},
@@ -67,6 +72,13 @@ static const struct model_name {
     {"S", offsetof(struct coll_model, eager), MODEL_BYTES},
     {"Lm", offsetof(struct coll_model, multicast), MODEL_NS},
     {"loss", offsetof(struct coll_model, loss), MODEL_NS}, /* percent: thousandths too */
+    {"Bo", offsetof(struct coll_model, own), MODEL_RATE},
+    {"Bs", offsetof(struct coll_model, switched), MODEL_RATE},
+    {"Bw", offsetof(struct coll_model, taken), MODEL_RATE},
+    {"Bfo", offsetof(struct coll_model, folded), MODEL_RATE},
+    {"Bxo", offsetof(struct coll_model, refetch), MODEL_RATE},
+    {"C", offsetof(struct coll_model, cache), MODEL_BYTES},
+    {"op", offsetof(struct coll_model, call), MODEL_NS},
 };
 #define MODEL_NAMES (sizeof(model_names) / sizeof(*model_names))
 #define MODEL_DIGITS_MAX 12
@@ -119,10 +131,12 @@ int coll_model_parse(struct coll_model *model, const char *text, struct error *e
         if (found == NULL || *text++ != '=' || !model_read(&text, &value) ||
             (*text != '\0' && *text != ' ' && *text != ',') ||
             (found->unit == MODEL_RATE && value == 0))
-            return error_set(err, -EINVAL,
-                             "\"%.20s\" is no parameter; NAME=NUMBER with L, m, sigma, Bc, Bo, Bf, "
-                             "f, Bx, step, o, Ln, g, G, S, Lm or loss, and at most three decimals",
-                             begin);
+            return error_set(
+                err, -EINVAL,
+                "\"%.20s\" is no parameter; NAME=NUMBER with L, m, sigma, Bc, Bf, f, Bx, "
+                "step, o, Ln, g, G, S, Lm, loss, Bo, Bs, Bw, Bfo, Bxo, C or op, and at most "
+                "three decimals",
+                begin);
         if (found->unit == MODEL_RATE)
             value = (UINT64_C(1000000) + value / 2) / value;
         if (found->unit == MODEL_BYTES)

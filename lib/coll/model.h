@@ -20,7 +20,6 @@ struct coll_model {
     uint64_t more;     /* m: each further line that is loaded beside it */
     uint64_t yield;    /* sigma: a yield and the switch to another process of the core */
     uint64_t copy;     /* Bc: of a byte that another core has written */
-    uint64_t own;      /* Bo: of a byte of memory of this core alone; for the simulator */
     uint64_t fold;     /* Bf: of a byte */
     uint64_t fetch;    /* f: of a copy from the memory of another process, however short */
     uint64_t fetched;  /* Bx: of a byte of that */
@@ -33,6 +32,14 @@ struct coll_model {
     uint64_t
         multicast; /* Lm: of a message to all hosts, in the place of latency; 0: there is no multicast */
     uint64_t loss; /* packets of multicast that a receiver loses, in thousandths of a percent */
+    /* Of the simulator alone (tools/sim/cache.c): what is in the cache of a core already, and what another core has there. */
+    uint64_t own;      /* Bo: of a byte of memory of this core alone, copied */
+    uint64_t taken;    /* Bw: of a byte that is copied to where another core has read or written */
+    uint64_t switched; /* Bs: the same, after a switch between processes of the core */
+    uint64_t folded;   /* Bfo: of a byte of memory of this core alone, folded */
+    uint64_t refetch;  /* Bxo: of a byte of another process that this core has fetched before */
+    uint64_t cache;    /* C, in bytes: of a core */
+    uint64_t call;     /* op: of an operation of a loop at a member, beside its steps */
 };
 
 /* Of multicast: bytes of a packet, and the time, in ps, after which a receiver requests what it lacks (lib/cast/nak). */
@@ -44,8 +51,9 @@ struct coll_model {
 
 struct coll_model coll_model_default(void);
 /*
- * Changes what a text names: "L=140 m=13 sigma=1200 Bc=30 Bo=30 Bf=20 f=600 Bx=20 step=8 o=250 Ln=1300 g=100 G=0.08 S=65536 Lm=0 loss=0":
- * times in ns, Bc, Bo, Bf and Bx in bytes per ns, loss in percent, up to three decimals. 0; -EINVAL, and nothing is changed.
+ * Changes what a text names: "L=140 m=13 sigma=1200 Bc=30 Bf=20 f=600 Bx=20 step=8 o=250 Ln=1300 g=100 G=0.08 S=65536 Lm=0 loss=0
+ * Bo=30 Bs=30 Bw=30 Bfo=20 Bxo=20 C=1048576 op=50": times in ns, rates (B...) in bytes per ns, S and C in bytes, loss in percent, up to three
+ * decimals. 0; -EINVAL, and nothing is changed.
  */
 int coll_model_parse(struct coll_model *model, const char *text, struct error *err);
 /* The text that coll_model_parse() takes. Returns its length, as snprintf does. */

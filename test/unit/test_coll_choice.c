@@ -21,7 +21,7 @@ static void parameters_are_text_and_back(void **state)
 {
     struct coll_model model = coll_model_default(), other = {0};
     struct error err = {""};
-    char text[300], again[300];
+    char text[500], again[500];
 
     (void)state;
     assert_int_equal(coll_model_parse(&model, "L=70.5 sigma=0.25,Bc=8 S=1000", &err), 0);

@@ -4,8 +4,6 @@
 
 #include <errno.h>
 
-#define EXECUTE_LINE_BYTES 40 /* that a message on a host has in the line of its number */
-
 static void execute_add_event(struct sim *s, uint64_t time, enum sim_event kind, uint32_t at)
 {
     if (events_add(&s->events, time, kind, at, 0) != 0)
@@ -143,10 +141,10 @@ void sim_land(struct sim *s, uint32_t number, uint64_t t)
 /* Of what is copied or folded, the cost of the last chunk: it cannot be before all of the message is there. */
 static uint64_t execute_chunk(size_t bytes, uint64_t cost)
 {
-    return (bytes < COLL_CHUNK ? bytes : COLL_CHUNK) * cost;
+    return bytes <= COLL_CHUNK ? cost : (uint64_t)((double)cost * COLL_CHUNK / (double)bytes);
 }
 
-/* An operation that reads a view from t on, and would end at `end`. */
+/* An operation whose bytes take `cost`, and that would end at `end`; it may read a view. */
 static uint64_t execute_end(const struct sim *s, uint32_t number, uint64_t end, uint64_t cost)
 {
     const struct graph_node *node = sim_node(s, number);
@@ -160,26 +158,48 @@ static uint64_t execute_end(const struct sim *s, uint32_t number, uint64_t end, 
     return complete > end ? complete : end;
 }
 
+/*
+ * Where each member has a core, the cell of the next operation is fetched when the first message of one is received: so much earlier,
+ * at most half of the time of a line, is it there when it is stored.
+ */
+static uint64_t execute_fetched(const struct sim *s, uint32_t number, uint64_t t)
+{
+    const struct sim_member *m = &s->member[s->operation[number].member];
+    uint32_t k = sim_window_of(s, number);
+    uint64_t early = t - m->expected, most = s->model->line / 2;
+
+    if (k == 0 || m->expects != k || s->crowded ||
+        sim_node(s, number)->slot % (s->slots > 0 ? s->slots : 1) != 0)
+        return 0;
+    return early < most ? early : most;
+}
+
 static uint64_t execute_send(struct sim *s, uint32_t number, uint64_t t)
 {
     const struct graph_node *node = sim_node(s, number);
     const struct sim_member *m = &s->member[s->operation[number].member];
     struct sim_core *core = &s->core[m->core];
     const struct coll_model *model = s->model;
-    uint64_t line = model->line > model->more ? model->line - model->more : 0, first;
+    uint64_t line = model->line > model->more ? model->line - model->more : 0, first, cost = 0;
     int host = execute_host_of(s, number);
     uint32_t local = 0;
     bool copies, casts = sim_casts(s, number);
 
     for (uint32_t i = 0; i < node->npeers; i++)
         local += s->shape->host[m->g->peers[node->peer + i]] == host;
-    copies = local > 0 && node->bytes > EXECUTE_LINE_BYTES && !node->lent;
+    copies = local > 0 && node->bytes > SIM_CELL_BYTES && !node->lent;
     if (local > 0)
         t = execute_compute(s, core, t, sim_window_cost(s, number));
-    first = t + model->step + (copies ? execute_chunk(node->bytes, model->copy) : 0);
-    t = execute_compute(s, core, t, model->step + (copies ? node->bytes * model->copy : 0));
     if (copies)
-        t = execute_end(s, number, t, model->copy);
+        cost = sim_bytes_cost(s, number);
+    first = t + model->step + execute_chunk(node->bytes, cost);
+    t = execute_compute(s, core, t, model->step + cost);
+    if (copies)
+        t = execute_end(s, number, t, cost);
+    if (local > 0)
+        line -= execute_fetched(s, number, t) < line ? execute_fetched(s, number, t) : line;
+    if (s->operation[number].taken) /* the first line of the heap is taken away before the cell */
+        line += model->line / 2;
     s->operation[number].complete = t + line;
     if (s->crowded || first > t)
         first = t;
@@ -214,35 +234,55 @@ static bool execute_is_local(const struct sim *s, uint32_t receive)
 static bool execute_overlaps(const struct graph_node *node)
 {
     return node->kind == GRAPH_RECV || ((node->kind == GRAPH_COPY || node->kind == GRAPH_FOLD) &&
-                                        node->from >= 0 && node->bytes <= EXECUTE_LINE_BYTES);
+                                        node->from >= 0 && node->bytes <= SIM_CELL_BYTES);
 }
 
 /*
  * A line that was there before is missed when it is read: half of the time of a line that is awaited, in which its writer misses it too.
- * Misses of RECVs that follow each other overlap, with short work on what they have got between them.
+ * Misses of RECVs that follow each other overlap, with short work on what they have got between them; and the first one of an
+ * operation with what its call takes, if that has just been.
  */
 static uint64_t execute_line(const struct sim *s, const struct sim_core *core, uint32_t number,
                              uint64_t t)
 {
     const struct sim_operation *operation = &s->operation[number];
     uint64_t miss = s->model->line / 2;
-    uint32_t last = core->last;
+    uint32_t last = core->last, call = core->call;
 
-    if (operation->arrived == t || miss < s->model->more ||
-        (last != SIM_NONE && s->operation[last].member == operation->member &&
-         s->operation[last].end == t && execute_overlaps(sim_node(s, last))))
+    if (operation->arrived == t || miss < s->model->more)
         return s->model->more;
-    return miss;
+    if (last == SIM_NONE || s->operation[last].member != operation->member ||
+        s->operation[last].end != t)
+        return miss;
+    if (execute_overlaps(sim_node(s, last)))
+        return s->model->more;
+    if (call != SIM_NONE && s->operation[call].member == operation->member &&
+        t - s->operation[call].end < miss) /* short work since */
+        miss = miss > s->model->call ? miss - s->model->call : 0;
+    return miss > s->model->more ? miss : s->model->more;
 }
 
-/* Of a message that is lent. */
-static bool execute_fetches(const struct sim *s, uint32_t number)
+/* Of the line of a message on a host: nothing, if its sender, or another receiver, is on this core, and so had it there. */
+static uint64_t execute_receive(struct sim *s, struct sim_core *core, uint32_t number, uint64_t t)
 {
-    const struct graph_node *node = sim_node(s, number);
-    const struct sim_member *m = &s->member[s->operation[number].member];
+    struct sim_operation *send = &s->operation[s->operation[number].from];
+    uint32_t own = (uint32_t)(core - s->core), bit = UINT32_C(1) << own % 32;
+    bool had = (send->readers & bit) != 0 || s->member[send->member].core == own;
 
-    return node->kind == GRAPH_COPY && node->from >= 0 && m->g->nodes[node->from].lent &&
-           node->bytes > EXECUTE_LINE_BYTES;
+    send->readers |= bit;
+    return had ? 0 : execute_line(s, core, number, t);
+}
+
+/* The cell of the next operation is fetched from here on. */
+static void execute_expect(struct sim *s, uint32_t number, uint64_t t)
+{
+    struct sim_member *m = &s->member[s->operation[number].member];
+    uint32_t next = sim_window_of(s, number) + 1;
+
+    if (m->expects == next)
+        return;
+    m->expects = next;
+    m->expected = t;
 }
 
 uint64_t sim_execute(struct sim *s, uint32_t number, uint64_t t)
@@ -257,18 +297,22 @@ uint64_t sim_execute(struct sim *s, uint32_t number, uint64_t t)
         execute_data(s, number);
         return execute_send(s, number, t);
     case GRAPH_RECV:
-        cost = execute_is_local(s, number) ? execute_line(s, core, number, t) : m->overhead;
-        return execute_compute(s, core, t, m->step + cost);
+        cost = execute_is_local(s, number) ? execute_receive(s, core, number, t) : m->overhead;
+        t = execute_compute(s, core, t, m->step + cost);
+        if (execute_is_local(s, number))
+            execute_expect(s, number, t);
+        return t;
     case GRAPH_FOLD:
     case GRAPH_COPY:
         execute_data(s, number);
-        cost = node->kind == GRAPH_FOLD ? m->fold : node->from < 0 ? m->own : m->copy;
-        if (execute_fetches(s, number))
-            return execute_compute(s, core, t, m->step + m->fetch + node->bytes * m->fetched);
-        t = execute_compute(s, core, t, m->step + node->bytes * cost);
+        cost = sim_bytes_cost(s, number);
+        t = execute_compute(s, core, t, m->step + cost);
         return execute_end(s, number, t, cost);
     default:
-        return t;
+        if (!sim_window_ends(s, number))
+            return t;
+        core->call = number;
+        return execute_compute(s, core, t, m->call);
     }
 }
 

@@ -10,12 +10,18 @@
  *     SEND   step, o for each receiver on another host, and, if there is a receiver on this one and the
  *            bytes do not fit into a line, the copy
  *     RECV   step, and on a host m, or L / 2 where the message was there before, unless it follows a RECV, or short work on what one
- *            has got; o between hosts
+ *            has got, or the call; nothing where the core has the line already; o between hosts
  *     FOLD   step, and the bytes
- *     COPY   step, and the bytes, from memory of the member itself at the rate Bo; of a message that is lent, f, and the bytes at the rate Bx
- *     CALL   nothing
+ *     COPY   step, and the bytes; of a message that is lent, f too
+ *     CALL   nothing; the end of an operation of a loop: op, the call of the next one
  *
- * A message on a host is there L - m after its SEND; a long one, where each member has a core, after its first 32 KiB, and what reads
+ * Bytes that the cache of the core has are copied at the rate Bo, folded at Bfo and fetched at Bxo, others at Bc, Bf and Bx. Those that
+ * are written where another core has read or written, or that the cache has not, take longer by the difference of Bw to Bo. A core has
+ * what it has read or written and no other core has written since, as far as its cache of C bytes goes, and at first the memory of its
+ * members (cache.c). What came from another host it has not.
+ *
+ * A message on a host is there L - m after its SEND, in a loop up to L / 2 earlier where each member has a core: since the first RECV of
+ * an operation its member fetches the line of its next SEND; a long one, where each member has a core, after its first 32 KiB, and what reads
  * it ends after its SEND, later by the work on the last 32 KiB. Between hosts each message uses the interface of the
  * sender's host for g and G for each byte, arrives Ln later, and uses the receiver's interface as long. One
  * of more than S bytes first waits for its RECV, and for a round trip.

@@ -102,6 +102,8 @@ static void start_open_cores(struct sim *s)
                                                     .waits = true,
                                                     .wake = SIM_NEVER,
                                                     .last = SIM_NONE,
+                                                    .call = SIM_NONE,
+                                                    .little = SIM_NONE,
                                                     .noise = s->options->noise_period == 0
                                                                  ? SIM_NEVER
                                                                  : draw % s->options->noise_period};
@@ -176,9 +178,11 @@ void sim_close(struct sim *s)
 {
     for (uint32_t i = 0; i < s->operations && s->operation != NULL; i++)
         data_free(&s->operation[i].sent);
-    for (int i = 0; i < s->shape->size && s->member != NULL; i++)
+    for (int i = 0; i < s->shape->size && s->member != NULL; i++) {
         for (int k = 0; k < GRAPH_SPACES; k++)
             data_free(&s->member[i].memory[k]);
+        sim_cache_close(&s->member[i]);
+    }
     free(s->member);
     free(s->operation);
     free(s->ready);

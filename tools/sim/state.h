@@ -20,12 +20,25 @@ struct sim_operation {
         complete;     /* SEND on a host: when all of the message is there; it is read as it grows */
     struct data sent; /* SEND: what it has sent */
     uint32_t waits;   /* RECV: its message is one of those */
+    uint32_t readers; /* SEND: a bit for each core of the host that has read its line, modulo 32 */
+    size_t heap_at;   /* SEND that copies: where in the heap of its member */
     uint32_t cause;   /* the operation that it was executed after; SIM_NONE: none */
     uint32_t from;    /* RECV: the SEND; SIM_NONE: not yet sent */
     int32_t member;
     bool after_core; /* it was ready, and the core was not: cause is what the core did before */
     bool posted;     /* RECV: only its message is missing */
+    bool taken;      /* SEND: its part of the heap was not in the cache of the core alone */
 };
+
+#define SIM_HEAP_BYTES 1048576 /* of a member, unless its team has another one */
+#define SIM_CELL_BYTES 48      /* that a message on a host has in the line of its number */
+
+/* Memory of a member that is in the cache of a core: see cache.c. */
+struct sim_area {
+    struct sim_part_held *held;
+    uint32_t count, allocated;
+};
+enum { SIM_HEAP = GRAPH_SPACES, SIM_AREAS };
 
 struct sim_member {
     const struct graph *g;
@@ -38,6 +51,11 @@ struct sim_member {
     uint64_t ended, killed;
     uint32_t floor; /* operations of a loop that are over on the host, as far as it has read */
     struct data memory[GRAPH_SPACES];
+    struct sim_area area[SIM_AREAS];
+    size_t heap_at;    /* where its next message is copied to */
+    size_t heap_bytes; /* of the messages of an operation of a loop */
+    uint32_t expects;  /* the operation of a loop whose SEND has its line fetched */
+    uint64_t expected; /* since when */
 };
 
 struct sim_core {
@@ -50,6 +68,9 @@ struct sim_core {
     uint32_t last;    /* the operation before */
     uint32_t turn;    /* changes when the event of the wake is not the right one any more */
     uint64_t noise;   /* when it is lost the next time */
+    uint32_t call;    /* the last end of an operation of a loop */
+    uint32_t little;  /* the last operation that has missed a message, of which it read little */
+    uint64_t brought; /* bytes that its cache did not have when they were read or written */
 };
 
 struct sim_host {
@@ -132,6 +153,16 @@ int sim_window_open(struct sim *s);
 void sim_window_over(struct sim *s, uint32_t number, uint64_t t);
 /* What a SEND to the own host costs before it: boards of mates that are read. */
 uint64_t sim_window_cost(struct sim *s, uint32_t number);
+
+/* Which operation of a loop it is of, and whether it is the last one of that; one operation: false. */
+uint32_t sim_window_of(const struct sim *s, uint32_t number);
+bool sim_window_ends(const struct sim *s, uint32_t number);
+
+/* ---- cache.c ---- */
+
+/* What a COPY, a FOLD, or a SEND that copies takes beside its step; it moves memory between caches. */
+uint64_t sim_bytes_cost(struct sim *s, uint32_t number);
+void sim_cache_close(struct sim_member *m);
 
 /* ---- start.c ---- */
 

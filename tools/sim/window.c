@@ -2,7 +2,7 @@
 /*
  * window.c: how many operations of a loop are in flight on a host: see sim.h. Member i executes a SEND of operation k to its host when
  * all members of the host are over with operation k - depth, as the floor of a team's board has it (doc/boards.md): `depth` of slot 0, 8 of
- * others. It reads that from their boards when the least that it has read is not enough.
+ * others, or fewer, if the heap has messages of no more of them. It reads that from their boards when the least that it has read is not enough.
  *
  * The graph of a loop (repeat.c) has as many nodes for each operation, the last of which joins it.
  */
@@ -14,6 +14,20 @@
 static uint32_t window_per(const struct sim *s, const struct sim_member *m)
 {
     return m->g->count / (uint32_t)s->options->repeat;
+}
+
+uint32_t sim_window_of(const struct sim *s, uint32_t number)
+{
+    const struct sim_member *m = &s->member[s->operation[number].member];
+
+    return s->options->repeat > 1 ? (number - m->base) / window_per(s, m) : 0;
+}
+
+bool sim_window_ends(const struct sim *s, uint32_t number)
+{
+    const struct sim_member *m = &s->member[s->operation[number].member];
+
+    return s->options->repeat > 1 && (number - m->base + 1) % window_per(s, m) == 0;
 }
 
 static bool window_is_local_send(const struct sim *s, int member, uint32_t node)
@@ -40,8 +54,22 @@ static bool window_synchronizes(const struct coll_request *r)
 static uint32_t window_depth(const struct sim *s, const struct sim_member *m, uint32_t node)
 {
     uint32_t slots = s->slots, slot = m->g->nodes[node].slot % (slots > 0 ? slots : 1);
+    uint32_t depth = slot > 0 && s->depth > WINDOW_DEPTH ? WINDOW_DEPTH : s->depth;
+    size_t heaps = m->heap_bytes > 0 ? SIM_HEAP_BYTES / m->heap_bytes : depth;
 
-    return slot > 0 && s->depth > WINDOW_DEPTH ? WINDOW_DEPTH : s->depth;
+    return heaps == 0 ? 1 : heaps < depth ? (uint32_t)heaps : depth;
+}
+
+static size_t window_heap_bytes(const struct sim *s, int member)
+{
+    const struct sim_member *m = &s->member[member];
+    size_t bytes = 0;
+
+    for (uint32_t node = 0; node < window_per(s, m); node++)
+        if (window_is_local_send(s, member, node) && !m->g->nodes[node].lent &&
+            m->g->nodes[node].bytes > SIM_CELL_BYTES)
+            bytes += m->g->nodes[node].bytes;
+    return bytes;
 }
 
 int sim_window_open(struct sim *s)
@@ -58,9 +86,10 @@ int sim_window_open(struct sim *s)
         slots = s->member[i].g->slots > slots ? s->member[i].g->slots : slots;
     s->slots = slots / (uint32_t)s->options->repeat + (slots % (uint32_t)s->options->repeat != 0);
     for (int i = 0; i < s->shape->size; i++) {
-        const struct sim_member *m = &s->member[i];
+        struct sim_member *m = &s->member[i];
 
-        for (uint32_t node = 0; node < m->g->count; node++)
+        m->heap_bytes = window_heap_bytes(s, i);
+        for (uint32_t node = 0; node < m->g->count && !window_synchronizes(s->request); node++)
             if (window_is_local_send(s, i, node) &&
                 node / window_per(s, m) >= window_depth(s, m, node))
                 s->operation[m->base + node].waits++;
@@ -74,13 +103,15 @@ static void window_move(struct sim *s, int host, uint32_t k, uint64_t t, uint32_
     uint64_t line = s->model->line;
 
     s->host[host].over = k + 1;
+    if (window_synchronizes(s->request))
+        return;
     for (int i = s->shape->first[host]; i < s->shape->first[host + 1]; i++) {
         int member = s->shape->members[i];
         const struct sim_member *m = &s->member[member];
-        uint32_t per = window_per(s, m), least = s->depth < WINDOW_DEPTH ? s->depth : WINDOW_DEPTH;
+        uint32_t per = window_per(s, m);
 
-        for (uint32_t node = (k + least) * per;
-             node < (k + s->depth + 1) * per && node < m->g->count; node++)
+        for (uint32_t node = (k + 1) * per; node < (k + s->depth + 1) * per && node < m->g->count;
+             node++)
             if (window_is_local_send(s, member, node) &&
                 node / per == k + window_depth(s, m, node) &&
                 events_add(&s->events, t + line, SIM_CREDIT, m->base + node, cause) != 0)
