@@ -79,8 +79,8 @@ static const struct entry {
          "what backend ofi relies on: none: no order of writes; operations: that of whole writes"},
     [SET_OFI_HMEM] = {"RPIPE_OFI_HMEM", "auto", CHOICE, "auto|yes|no", 0, 0,
                       "whether backend ofi asks its provider for memory of devices (FI_HMEM); "
-                      "auto: if the first "
-                      "pipe that needs the backend, or one before, has a heap in such memory"},
+                      "auto: if the first pipe that needs it, or a pipe or region before, has such "
+                      "memory"},
     [SET_MPI_FLUSH] =
         {"RPIPE_MPI_FLUSH", "thread", CHOICE, "thread|inline", 0, 0,
          "backend mpi: what calls MPI_Win_flush: a thread of its own, or each transfer"},

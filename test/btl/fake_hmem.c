@@ -375,6 +375,7 @@ __attribute__((constructor)) static void hmem_begin(void)
 {
     (void)setenv("RPIPE_BTL", "ofi", 0);
     (void)setenv("RPIPE_OFI_PROVIDER", fi_version() < FI_VERSION(1, 18) ? "net" : "tcp", 0);
+    (void)setenv("RPIPE_OFI_HMEM", "yes", 0); /* a test may open pipes of the host first */
     (void)setenv("PAIR_NET", "1", 0);
     (void)setenv("PAIR_BTL", "ofi", 0);
     (void)setenv("PAIR_ONLY", "0", 0);

@@ -192,6 +192,7 @@ int main(void)
     struct pair_child child[ROWS];
 
     unsetenv("PAIR_ONLY");
+    unsetenv("RPIPE_OFI_HMEM");
     for (int i = 0; i < ROWS; i++)
         child[i] =
             (struct pair_child){"FAKE_HMEM", rows[i].name, i % 2 ? "1" : "0", NULL, "", 0, NULL};

@@ -28,7 +28,7 @@
 struct fake_memory {
     uint8_t *address, *outside, *inside, *seen;
     size_t bytes;
-    int fd;    /* of outside; -1: it is memory of this process alone (fake_lend) */
+    int fd;    /* of outside */
     bool lent; /* inside is memory of the program */
 };
 
@@ -160,7 +160,10 @@ static inline void *fake_lend(struct fake_device *dev, void *inside, size_t byte
     pthread_mutex_lock(&dev->lock);
     m = fake_entry(dev, bytes);
     m->address = fake_addresses(bytes);
-    m->outside = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    m->fd = memfd_create("fake device", MFD_CLOEXEC);
+    if (m->fd < 0 || ftruncate(m->fd, (off_t)bytes) != 0)
+        abort();
+    m->outside = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd, 0);
     m->seen = calloc(1, bytes);
     m->inside = inside;
     m->lent = true;

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 static_assert((int)BTL_DEVICE_OTHER == (int)RMEMORY_OTHER &&
@@ -110,11 +111,11 @@ static struct btl_device device_identity(const rmemory_ops_t *m, void *base, siz
     return identity;
 }
 
-/* 0: `end` of the table ends the memory when the registration has ended. -ENOTSUP and the reason, or the error of the backend: the memory has to be staged. */
-static int device_register(struct rch *ch, struct device_segment *s, int fd, uint32_t access,
-                           struct btl_memory *memory, struct error *why)
+/* `end`: of the memory, when the registration has ended; NULL: the program's. -ENOTSUP and the reason, or the error of the backend. */
+static int device_register_range(struct rch *ch, const rmemory_ops_t *m, const struct iovec *range,
+                                 int fd, void (*end)(void *, void *, size_t), uint32_t access,
+                                 struct btl_memory *memory, struct error *why)
 {
-    const rmemory_ops_t *m = ch->cfg.memory;
     struct error no_fd = {""};
     struct btl_device identity;
     int own, rc;
@@ -122,15 +123,34 @@ static int device_register(struct rch *ch, struct device_segment *s, int fd, uin
     if (ch->ops->register_device == NULL)
         return error_set(why, -ENOTSUP, "backend %s does not register memory of devices",
                          ch->ops->name);
-    identity = device_identity(m, s->base, s->bytes, fd, &own, &no_fd);
-    identity.end = m->free;
+    identity = device_identity(m, range->iov_base, range->iov_len, fd, &own, &no_fd);
+    identity.end = end;
     identity.argument = m->argument;
-    rc = ch->ops->register_device(ch->btl, ch->peer, s->base, s->bytes, &identity, access, memory,
-                                  why);
+    rc = ch->ops->register_device(ch->btl, ch->peer, range->iov_base, range->iov_len, &identity,
+                                  access, memory, why);
     if (own >= 0)
         close(own); /* the registration keeps the memory */
+    return rc;
+}
+
+/* On failure the memory has to be staged. */
+static int device_register(struct rch *ch, struct device_segment *s, int fd, uint32_t access,
+                           struct btl_memory *memory, struct error *why)
+{
+    const struct iovec range = {s->base, s->bytes};
+    int rc = device_register_range(ch, ch->cfg.memory, &range, fd, ch->cfg.memory->free, access,
+                                   memory, why);
+
     s->registered = rc == 0;
     return rc;
+}
+
+int device_register_region(struct rch *ch, const rmemory_ops_t *m, void *base, size_t bytes,
+                           uint32_t access, struct btl_memory *memory, struct error *why)
+{
+    const struct iovec range = {base, bytes};
+
+    return device_register_range(ch, m, &range, -1, NULL, access, memory, why);
 }
 
 /* The copy that this side needs. */

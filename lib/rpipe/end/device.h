@@ -63,6 +63,8 @@ void device_append(struct rch *ch, struct device_segment *s);
 /* Gives back what either has made, after the backend has released its part. */
 void device_release(struct rch *ch, struct device_segment *s);
 
+/* ---- regions ---- */
+
 /* ---- messages ---- */
 
 /* The message is in a segment that is staged. */

@@ -141,6 +141,8 @@ static int region_check_device(struct rch *ch, const rmemory_ops_t *memory, cons
 
     if (rc != 0)
         return call_error(ch, rc, "%s", err.text);
+    if (config_device_kind(memory) != RMEMORY_OTHER)
+        btl_devices_used();
     if (ch == NULL && (memory->alloc == NULL || memory->free == NULL))
         return call_error(NULL, -EINVAL,
                           "buf is NULL, which requests memory of the device, and %s has no alloc "

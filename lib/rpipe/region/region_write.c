@@ -2,8 +2,8 @@
 /*
  * region_write.c: rwrite_from: messages from regions, and when those may be changed again (region.h, doc/regions.md).
  *
- * There are three ways. Copied, into a block or a slot: on mapped memory, small messages, and from or to memory of a device; the word is
- * 1 at once. Transferred, over a network: a block is allocated, because the message is placed there, but the payload travels from the region; its transfer is
+ * There are three ways. Copied, into a block or a slot: on mapped memory, small messages, and where the network does not reach memory of a device;
+ * the word is 1 at once. Transferred, over a network: a block is allocated, because the message is placed there, but the payload travels from the region; its transfer is
  * recorded by the path (path_remote_transfer.c). Lent: a part of a block of the heap itself; it is complete when the reader has freed
  * it. A descriptor of the pool, whose mem is NULL, represents it among the blocks in flight.
  */
@@ -199,6 +199,15 @@ static int region_write_copy(struct rch *ch, struct from_arguments *a)
     return device_fill(ch, a->write.d, r->memory, r->base + a->source.offset, a->bytes);
 }
 
+/* The payload stays where it is: what a device has stored there is visible to the network. */
+static int region_write_left(struct rch *ch, struct from_arguments *a)
+{
+    const struct rregion *r = a->source.region;
+
+    a->write.left = true;
+    return a->bytes > 0 ? device_call_left(ch, r->memory, r->base + a->source.offset, a->bytes) : 0;
+}
+
 /* Memory for the message, with the payload in it unless that is transferred. */
 static int region_write_make_block(struct rch *ch, struct from_arguments *a)
 {
@@ -209,8 +218,7 @@ static int region_write_make_block(struct rch *ch, struct from_arguments *a)
         return rc;
     a->write.d = a->alloc.d;
     a->write.d->header = a->tag;
-    if (a->way != FROM_TRANSFER)
-        rc = region_write_copy(ch, a);
+    rc = a->way == FROM_TRANSFER ? region_write_left(ch, a) : region_write_copy(ch, a);
     RPIPE_FAILPOINT("rwrite_from: block made");
     return rc;
 }
@@ -242,6 +250,7 @@ static int region_write_begin_attempt(struct rch *ch, void *arguments)
 {
     struct from_arguments *a = arguments;
     struct rregion *r = a->source.region;
+    int rc;
 
     if (a->bytes > ch->inline_max && r->own != NULL) {
         a->way = FROM_PART;
@@ -250,9 +259,14 @@ static int region_write_begin_attempt(struct rch *ch, void *arguments)
     if (a->bytes <= ch->inline_max || region_is_copied(ch, r) ||
         (ch->cfg.op == OP_GET && a->bytes < REGION_NOTE_BYTES))
         return device_check_fill(ch, r->memory); /* before memory is awaited */
+    rc = registration_memory(ch, r, &a->source.memory);
+    if (rc != 0)
+        return rc;
+    if (a->source.memory == NULL)
+        return device_check_fill(ch, r->memory);
     a->way = FROM_TRANSFER;
     a->write.from = &a->source;
-    return registration_memory(ch, r, &a->source.memory);
+    return 0;
 }
 
 /* The message was not sent. */

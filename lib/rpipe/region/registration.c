@@ -14,6 +14,7 @@
 #include "rpipe/end/error.h"
 #include "rpipe/end/job_state.h"
 #include "rpipe/end/path.h"
+#include "util/log.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -73,6 +74,22 @@ static struct registration *registration_find(const struct rch *ch, struct rregi
     return NULL;
 }
 
+/* 0, also where the network refuses memory of a device; or the backend's error. */
+static int registration_make(struct rch *ch, struct rregion *r, struct registration *g,
+                             struct error *err)
+{
+    if (r->memory == NULL)
+        return ch->ops->register_memory(ch->btl, ch->peer, r->base, r->bytes, g->access, &g->memory,
+                                        err);
+    if (device_register_region(ch, r->memory, r->base, r->bytes, g->access, &g->memory, err) != 0) {
+        log_info("a region of %zu bytes in memory of a device (%s) is copied, since rank %d's "
+                 "network does not reach it: %s",
+                 r->bytes, r->memory->name, ch->peer, err->text);
+        g->refused = true;
+    }
+    return 0;
+}
+
 static int registration_add(struct rch *ch, struct rregion *r, uint32_t access,
                             struct registration **out, struct error *err)
 {
@@ -82,7 +99,7 @@ static int registration_add(struct rch *ch, struct rregion *r, uint32_t access,
     if (g == NULL)
         return error_set(err, -ENOMEM, "no memory for its metadata");
     *g = (struct registration){.ops = ch->ops, .btl = ch->btl, .peer = ch->peer, .access = access};
-    rc = ch->ops->register_memory(ch->btl, ch->peer, r->base, r->bytes, access, &g->memory, err);
+    rc = registration_make(ch, r, g, err);
     if (rc != 0) {
         free(g);
         return rc;
@@ -110,6 +127,10 @@ static int registration_get(struct rch *ch, struct rregion *region, uint32_t acc
             rc = registration_add(ch, region, access, &g, &err);
         pthread_mutex_unlock(&registration_lock);
     }
+    if (rc == 0 && g->refused) {
+        *memory = NULL;
+        return 0;
+    }
     if (rc == 0 && access != BTL_LOCAL) /* it fails here, and not where the key is sent */
         rc = end_key(ch, &g->memory, &key, &err);
     if (rc != 0)
@@ -135,7 +156,7 @@ void registration_end(struct rregion *r)
 
     for (g = atomic_load_explicit(&r->registrations, memory_order_acquire); g != NULL; g = next) {
         next = g->next;
-        if (job_is_open()) /* rexit has ended all */
+        if (job_is_open() && !g->refused) /* rexit has ended all */
             g->ops->free(g->btl, &g->memory);
         free(g);
     }
@@ -146,7 +167,11 @@ void registration_end(struct rregion *r)
 
 bool region_is_copied(const struct rch *ch, const struct rregion *region)
 {
-    return device_has_heap(ch) || region->memory != NULL || !ch->path->places(ch);
+    const bool writer = config_side(&ch->cfg) == SIDE_WRITER;
+
+    if (!ch->path->places(ch) || (region->memory != NULL && !writer))
+        return true;
+    return device_has_heap(ch) && (!writer || ch->cfg.op == OP_GET);
 }
 
 int region_check(struct rch *ch, rregion_t region, size_t offset, size_t bytes)

@@ -36,6 +36,7 @@ struct registration {
     struct btl *btl;
     int peer;
     uint32_t access;
+    bool refused; /* memory of a device that the network does not reach */
     struct btl_memory memory;
 };
 
@@ -102,15 +103,18 @@ static inline bool region_is_orphan(const struct rregion *r)
 /* A region structure, open; NULL: no memory. They are type-stable: a closed region is recognized for a while. */
 struct rregion *registration_take(void);
 void registration_put(struct rregion *r);
-/* As memory that this end's transfers can use, registered if it is not yet. 0, or the backend's error. */
+/*
+ * As memory that this end's transfers can use, registered if it is not yet. 0, or the backend's error. *memory NULL: memory of a device that
+ * the network does not reach, which is copied.
+ */
 int registration_memory(struct rch *ch, struct rregion *region, const struct btl_memory **memory);
 /* The same as local memory alone, whatever the pipe moves. */
 int registration_local(struct rch *ch, struct rregion *region, const struct btl_memory **memory);
 void registration_end(struct rregion *r); /* ends all registrations of the region */
 
 /*
- * Bytes of a message on this end and of the region are copied, and not transferred: the network reaches neither memory of a device that
- * is the region's, nor the note of a message in one that is the heap's.
+ * Bytes of a message on this end and of the region are copied, and not transferred, whatever the network reaches: the note of a message
+ * from a region would have to be in a heap of a device, and what is read into a region of a device may have to be copied elsewhere after all.
  */
 bool region_is_copied(const struct rch *ch, const struct rregion *region);
 
