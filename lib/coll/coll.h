@@ -94,7 +94,7 @@ enum coll_algorithm {
     COLL_HALVING,     /* recursive halving */
     COLL_HOSTS,       /* on each host, between leaders, on each host */
     COLL_HOST_SHARES, /* SHARES on each host; each share between hosts by its own leader */
-    COLL_CAST,        /* radix: up a tree, then one message to all hosts; allgather: one of each host */
+    COLL_CAST,        /* radix: up a tree, then one message to all hosts, or one of each host */
     COLL_FETCH        /* one round of messages that are lent, one of answers */
 };
 #define COLL_ALGORITHMS 17
