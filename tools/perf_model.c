@@ -4,7 +4,7 @@
  * that RCOLL_MODEL takes. See perf.h.
  *
  * On a host by a board: a line one way (L), each further line (m), a byte that another processor has written, copied (Bc) and folded
- * (Bf), a byte that is copied to where the other one has read (Bw), all three of a stream; a byte of memory of its own, copied (Bo) and
+ * (Bf), a byte that is copied to where the other one has read (Bw), these of a stream too (Bcs, Bfs; Bw is of one); a byte of memory of its own, copied (Bo) and
  * folded (Bfo), and one that the other process of the processor has written (Bs); memory of
  * the other process that is read by a system call (f, and a byte of it, Bx, or Bxo, if it is as it was when it was read before), a yield
  * where both processes are on one processor (sigma), the cache of a core (C, as the system has it), an operation of a graph (step), and
@@ -135,22 +135,23 @@ static void model_move(double *into, const double *from, bool fold)
  * ns of a byte of a stream of messages: rank 0 copies each to where rank 1 has read another one before, and is a few of them ahead; rank 1
  * copies them, or adds them to its own. The time is that of `rank`, without what it waits for the other.
  */
-static double model_bytes(int rank, bool fold)
+static double model_bytes(int rank, bool fold, int ahead)
 {
+    const int ring = ahead > 1 ? RING : 1;
     double took = 0;
 
-    for (int b = -RING; b < BLOCKS; b++) {
-        double *block = model.rank == 0 ? model.mine->block[(b + RING) % RING] : NULL, began;
+    for (int b = -ring; b < BLOCKS; b++) {
+        double *block = model.rank == 0 ? model.mine->block[(b + ring) % ring] : NULL, began;
 
         took = b == 0 ? 0 : took; /* the first ones are not counted */
         model.number++;
-        model_await_line(0, model.number - (model.rank == 0 ? AHEAD : 0));
+        model_await_line(0, model.number - (uint64_t)(model.rank == 0 ? ahead : 0));
         began = model_now();
         model_block[b & 1] = b;
         if (model.rank == 0)
             model_move(block, model_block, false);
         else
-            model_move(model_block, model.other->block[(b + RING) % RING], fold);
+            model_move(model_block, model.other->block[(b + ring) % ring], fold);
         took += model_now() - began;
         model_put(1);
     }
@@ -159,10 +160,12 @@ static double model_bytes(int rank, bool fold)
     return model.rank == rank ? model.mine->result : model.other->result;
 }
 
-static double model_copy(void) { return model_bytes(1, false); }
-static double model_fold(void) { return model_bytes(1, true); }
-static double model_switched(void) { return model_bytes(1, false); }
-static double model_taken(void) { return model_bytes(0, false); }
+static double model_copy(void) { return model_bytes(1, false, 1); }
+static double model_streamed(void) { return model_bytes(1, false, AHEAD); }
+static double model_added(void) { return model_bytes(1, true, AHEAD); }
+static double model_fold(void) { return model_bytes(1, true, 1); }
+static double model_switched(void) { return model_bytes(1, false, AHEAD); }
+static double model_taken(void) { return model_bytes(0, false, AHEAD); }
 
 /* ns of a byte that this process alone has written and reads. */
 static double model_alone(bool fold)
@@ -486,6 +489,8 @@ static int model_host(char *text, size_t bytes)
         if (little > 0 && block > little && again > little)
             n += snprintf(text + n, bytes - (size_t)n, " f=%.0f Bx=%.1f Bxo=%.1f", little,
                           BLOCK / (block - little), BLOCK / (again - little));
+        n += snprintf(text + n, bytes - (size_t)n, " Bcs=%.1f Bfs=%.1f",
+                      1 / model_median(model_streamed), 1 / model_median(model_added));
         if (cache > 0)
             n += snprintf(text + n, bytes - (size_t)n, " C=%ld", cache);
         if (yield > 0)

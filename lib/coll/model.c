@@ -27,6 +27,8 @@ struct coll_model coll_model_default(void)
                                .eager = 65536,
                                .own = 33,
                                .switched = 33,
+                               .streamed = 33,
+                               .added = 50,
                                .taken = 33,
                                .folded = 50,
                                .refetch = 50,
@@ -72,6 +74,8 @@ static const struct model_name {
     {"S", offsetof(struct coll_model, eager), MODEL_BYTES},
     {"Lm", offsetof(struct coll_model, multicast), MODEL_NS},
     {"loss", offsetof(struct coll_model, loss), MODEL_NS}, /* percent: thousandths too */
+    {"Bcs", offsetof(struct coll_model, streamed), MODEL_RATE},
+    {"Bfs", offsetof(struct coll_model, added), MODEL_RATE},
     {"Bo", offsetof(struct coll_model, own), MODEL_RATE},
     {"Bs", offsetof(struct coll_model, switched), MODEL_RATE},
     {"Bw", offsetof(struct coll_model, taken), MODEL_RATE},
@@ -134,7 +138,8 @@ int coll_model_parse(struct coll_model *model, const char *text, struct error *e
             return error_set(
                 err, -EINVAL,
                 "\"%.20s\" is no parameter; NAME=NUMBER with L, m, sigma, Bc, Bf, f, Bx, "
-                "step, o, Ln, g, G, S, Lm, loss, Bo, Bs, Bw, Bfo, Bxo, C or op, and at most "
+                "step, o, Ln, g, G, S, Lm, loss, Bcs, Bfs, Bo, Bs, Bw, Bfo, Bxo, C or op, and at "
+                "most "
                 "three decimals",
                 begin);
         if (found->unit == MODEL_RATE)

@@ -34,6 +34,8 @@ struct coll_model {
     uint64_t loss; /* packets of multicast that a receiver loses, in thousandths of a percent */
     /* Of the simulator alone (tools/sim/cache.c): what is in the cache of a core already, and what another core has there. */
     uint64_t own;      /* Bo: of a byte of memory of this core alone, copied */
+    uint64_t streamed; /* Bcs: as Bc, in a stream of messages whose sender is ahead */
+    uint64_t added;    /* Bfs: as Bf, in such a stream */
     uint64_t taken;    /* Bw: of a byte that is copied to where another core has read or written */
     uint64_t switched; /* Bs: the same, after a switch between processes of the core */
     uint64_t folded;   /* Bfo: of a byte of memory of this core alone, folded */
@@ -52,7 +54,7 @@ struct coll_model {
 struct coll_model coll_model_default(void);
 /*
  * Changes what a text names: "L=140 m=13 sigma=1200 Bc=30 Bf=20 f=600 Bx=20 step=8 o=250 Ln=1300 g=100 G=0.08 S=65536 Lm=0 loss=0
- * Bo=30 Bs=30 Bw=30 Bfo=20 Bxo=20 C=1048576 op=50": times in ns, rates (B...) in bytes per ns, S and C in bytes, loss in percent, up to three
+ * Bcs=30 Bfs=20 Bo=30 Bs=30 Bw=30 Bfo=20 Bxo=20 C=1048576 op=50": times in ns, rates (B...) in bytes per ns, S and C in bytes, loss in percent, up to three
  * decimals. 0; -EINVAL, and nothing is changed.
  */
 int coll_model_parse(struct coll_model *model, const char *text, struct error *err);

@@ -225,7 +225,7 @@ static void times_are_those_of_the_rules(void **state)
 
     (void)state;
     assert_int_equal(coll_model_parse(&options.model,
-                                      "L=70 m=20 sigma=800 Bc=10 Bo=20 Bw=10 Bf=5 step=8 o=250 "
+                                      "L=70 m=20 sigma=800 Bcs=10 Bo=20 Bw=10 Bfs=5 step=8 o=250 "
                                       "Ln=1300 g=100 G=0.1 S=65536",
                                       &err),
                      0);
@@ -268,11 +268,12 @@ static void a_multicast_takes_as_long_to_one_host_as_to_many(void **state)
     struct error err = {""};
 
     (void)state;
-    assert_int_equal(coll_model_parse(&options.model,
-                                      "L=70 m=20 sigma=800 Bc=10 Bf=5 step=8 o=250 Ln=1300 g=100 "
-                                      "G=0.1 S=65536",
-                                      &err),
-                     0);
+    assert_int_equal(
+        coll_model_parse(&options.model,
+                         "L=70 m=20 sigma=800 Bcs=10 Bc=10 Bf=5 step=8 o=250 Ln=1300 g=100 "
+                         "G=0.1 S=65536",
+                         &err),
+        0);
     of_model = options;
     of_model.model.multicast = 9000000;
     options.multicast = 9000000;
@@ -378,8 +379,8 @@ static void memory_that_has_not_changed_is_in_the_cache_of_a_core(void **state)
     options.depth = 64;
     assert_int_equal(
         coll_model_parse(&options.model,
-                         "L=0 m=0 sigma=0 step=0 op=0 f=0 Bo=64 Bs=64 Bc=12.8 Bw=21.333 "
-                         "Bfo=64 Bf=12.8 Bxo=64 Bx=12.8 C=8388608",
+                         "L=0 m=0 sigma=0 step=0 op=0 f=0 Bo=64 Bs=64 Bcs=12.8 Bw=21.333 "
+                         "Bfo=64 Bfs=12.8 Bxo=64 Bx=12.8 C=8388608",
                          &err),
         0);
     sim_shape(&shape, 1, 2, 2);

@@ -209,8 +209,8 @@ static struct cache_rate cache_rate_of(const struct sim *s, const struct graph_n
     if (fetches)
         return (struct cache_rate){m->refetch + after, m->fetched};
     if (node->kind == GRAPH_FOLD)
-        return (struct cache_rate){m->folded + after, m->fold};
-    return (struct cache_rate){m->own + after, m->copy};
+        return (struct cache_rate){m->folded + after, m->added};
+    return (struct cache_rate){m->own + after, m->streamed};
 }
 
 /*

@@ -15,7 +15,7 @@
  *     COPY   step, and the bytes; of a message that is lent, f too
  *     CALL   nothing; the end of an operation of a loop: op, the call of the next one
  *
- * Bytes that the cache of the core has are copied at the rate Bo, folded at Bfo and fetched at Bxo, others at Bc, Bf and Bx. Those that
+ * Bytes that the cache of the core has are copied at the rate Bo, folded at Bfo and fetched at Bxo, others at Bcs, Bfs and Bx. Those that
  * are written where another core has read or written, or that the cache has not, take longer by the difference of Bw to Bo. A core has
  * what it has read or written and no other core has written since, as far as its cache of C bytes goes, and at first the memory of its
  * members (cache.c). What came from another host it has not.
