@@ -18,7 +18,8 @@
 #define PARTS_SIZES 4
 #define PARTS_SAMPLES 495 /* of a component, at most */
 #define PARTS_WINDOW (1u << 20)
-#define PARTS_SLOT 40u /* bytes of a message that rides in its slot */
+#define PARTS_SLOT 40u    /* bytes of a message that rides in its slot */
+#define PARTS_WHOLE 8192u /* longer messages may arrive in parts through a network */
 
 extern const size_t parts_size[PARTS_SIZES];
 

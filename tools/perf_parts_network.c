@@ -2,9 +2,10 @@
 /*
  * perf_parts_network.c: the components of a message through a network. See perf_parts.h.
  *
- * Calls of a pipe are measured by rank 0, while rank 1 answers: rank 0 sends a message; rank 1 takes it, reports that by a pipe of
- * its own, and sends one back; rank 0 lets it arrive, and takes it. So every call is measured by itself, with a peer at work, as a GET
- * needs one. row_publish and row_take are the same for messages that follow each other.
+ * Calls of a pipe are measured by rank 0, in a ping-pong: what a call takes depends on what came before it, as on whether an
+ * acknowledgement is due. Rank 0 polls, and take is the poll that finds the message. A message that arrives in parts needs several
+ * polls: of those, and of messages in a row (row_publish and row_take), rank 1 reports by a pipe of its own that it has taken them,
+ * and rank 0 lets the answer arrive before it takes it.
  *
  * Without the library, over tcp: plain sockets (perf_parts_sockets). Over verbs: bench/verbs_pair prints those parts.
  */
@@ -93,6 +94,39 @@ static void network_row(const struct parts *p, struct network_row *row, int mess
     network_take_row(p, row, messages);
 }
 
+/* To and fro; the calls of rank 0. */
+static void network_ping_pong(const struct parts *p, double took[CALLS])
+{
+    struct perf_link *l = &network.link;
+    double before = perf_now_ns();
+    raddr_t d;
+    size_t size;
+    int code;
+
+    if (p->rank != 0) {
+        perf_receive(l, 0, PERF_TOUCH, false);
+        perf_send(l, 0, PERF_TOUCH, false);
+        return;
+    }
+    if ((d = rmalloc(l->out, l->size)) == ADDR_NULL)
+        perf_fail(l->out, "rmalloc", -errno);
+    took[CALL_ALLOC] = parts_lap(p, &before);
+    perf_fill(rmem(l->out, d), l->size, 0);
+    before = perf_now_ns();
+    parts_must(rwrite(l->out, d), l->out, "rwrite");
+    took[CALL_PUBLISH] = parts_lap(p, &before);
+    do {
+        before = perf_now_ns();
+        code = rread_nb(l->in, &d, &size);
+    } while (code == R_PENDING);
+    parts_must(code, l->in, "rread_nb");
+    took[CALL_TAKE] = parts_lap(p, &before);
+    perf_sink += perf_sum(rmem(l->in, d), size);
+    before = perf_now_ns();
+    parts_must(rfree(l->in, d), l->in, "rfree");
+    took[CALL_FREE] = parts_lap(p, &before);
+}
+
 static void network_rows(struct parts *p, int size, const char *const names[CALLS], int messages,
                          int rows)
 {
@@ -100,7 +134,10 @@ static void network_rows(struct parts *p, int size, const char *const names[CALL
     static struct network_row row;
 
     for (int i = -rows / 4; i < rows; i++) { /* those of the first quarter are not counted */
-        network_row(p, &row, messages);
+        if (messages == 0)
+            network_ping_pong(p, row.took);
+        else
+            network_row(p, &row, messages);
         for (int c = 0; c < CALLS; c++)
             sample[c][i < 0 ? 0 : i] = row.took[c];
     }
@@ -144,7 +181,8 @@ static void network_calls(struct parts *p, int size)
                              *const rows[CALLS] = {NULL, "row_publish", "row_take", NULL};
     perf_link_open(&network.link, p->o, p->rank, p->op, parts_size[size]);
     network_pause(p);
-    network_rows(p, size, one, 1, 2 * p->rounds < PARTS_SAMPLES ? 2 * p->rounds : PARTS_SAMPLES);
+    network_rows(p, size, one, parts_size[size] > PARTS_WHOLE ? 1 : 0,
+                 2 * p->rounds < PARTS_SAMPLES ? 2 * p->rounds : PARTS_SAMPLES);
     network_rows(p, size, rows, network_row_messages(p, size),
                  p->rounds < NETWORK_ROWS ? p->rounds : NETWORK_ROWS);
     perf_link_close(&network.link);

@@ -3,8 +3,8 @@
  * perf_parts_sockets.c: what the messages of a pipe over tcp take without the library: one plain TCP connection between the two
  * ranks, which are on one host. See perf_parts.h.
  *
- * TCP_NODELAY, buffers as the kernel sizes them. Both ranks call send(2) and recv(2) again and again instead of sleeping. A call and
- * what has arrived are measured by rank 0: it sends, lets rank 1 answer meanwhile, and then receives the answer by one call.
+ * TCP_NODELAY, buffers as the kernel sizes them. Both ranks call send(2) and recv(2) again and again instead of sleeping. Calls are
+ * measured by rank 0, as perf_parts_network does those of a pipe: the one that sends, and the one that finds the answer.
  */
 #include "perf_parts.h"
 
@@ -157,7 +157,22 @@ static double sockets_median(double *sample, int samples)
     return sample[samples / 2];
 }
 
-/* Rank 0: what the two calls take, each by itself. */
+/* When the call began that found the message, or the first bytes of it. */
+static double sockets_receive_timed(int fd, size_t bytes)
+{
+    double began;
+    ssize_t n;
+
+    do {
+        began = perf_now_ns();
+        n = recv(fd, sockets_bytes, bytes, 0);
+    } while (n < 0 && sockets_later());
+    sockets_must(n > 0, "recv");
+    sockets_receive(fd, bytes - (size_t)n);
+    return began;
+}
+
+/* Rank 0: what the two calls take: in a ping-pong; of a message that arrives in parts when all of it is there. */
 static void sockets_calls(const struct parts *p, int fd, size_t bytes, double pause,
                           struct parts_bare *bare)
 {
@@ -173,10 +188,9 @@ static void sockets_calls(const struct parts *p, int fd, size_t bytes, double pa
         }
         sockets_send(fd, bytes);
         post[i] = parts_lap(p, &before);
-        while (perf_now_ns() - before < pause)
+        while (bytes > PARTS_WHOLE && perf_now_ns() - before < pause)
             continue;
-        before = perf_now_ns();
-        sockets_receive(fd, bytes);
+        before = sockets_receive_timed(fd, bytes);
         completion[i] = parts_lap(p, &before);
     }
     if (p->rank != 0)
