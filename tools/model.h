@@ -58,8 +58,9 @@ enum model_part {
     /* shared memory */
     PART_POLL,      /* rread_nb that finds nothing */
     PART_HAND_OVER, /* filled, flagged, seen and read without the library */
-    PART_WORK,      /* ns beside a message of PART_STREAM; it is as long as the calls */
-    PART_STALL,     /* no time: what a further ns of work adds to PART_STREAM */
+    PART_ALONE,     /* as PART_STREAM with one side at work at a time: what takes longer */
+    PART_ROW_WRITE, /* rmalloc, filling and rwrite in lines that the reader has had */
+    PART_ROW_READ,  /* rread, reading and rfree in lines that the writer has had */
     /* a network */
     PART_POST,       /* the call that sends, without the library */
     PART_COMPLETION, /* the call that finds what has arrived */

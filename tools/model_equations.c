@@ -156,7 +156,9 @@ static void equation_measured_latency(const struct model_parts *p, int size, str
     equation_end(p, size, s);
 }
 
-/* ---- a stream: the longest of what its writer, its reader, and its messages without the library take ---- */
+/*
+ * ---- a stream: the longer of what its writer and its reader take; over a network also of what its messages take without the library ----
+ */
 
 static struct model_sum equation_writer(const struct model_parts *p, int size, int publish)
 {
@@ -176,49 +178,54 @@ static struct model_sum equation_reader(const struct model_parts *p, int size, i
     return s;
 }
 
-/*
- * While lines travel, a processor goes on with work that does not need them, up to a limit: the more work there is
- * beside each line, the fewer lines travel at a time. PART_STALL is how much longer a stream becomes for each ns of work.
- */
-static struct model_sum equation_lines_of_stream(const struct model_parts *p, int size)
+static void equation_longer(struct model_sum *s, struct model_sum other)
 {
-    const double writer = p->ns[PART_ALLOC][size] + p->ns[PART_PUBLISH][size],
-                 reader = p->ns[PART_TAKE][size] + p->ns[PART_FREE][size],
-                 stream = p->ns[PART_STREAM][size], stall = p->ns[PART_STALL][size],
-                 bare = equation_at_least(stream - stall * p->ns[PART_WORK][size], 0);
-    struct model_sum s = {.bound = "lines"};
+    if (model_total(&other) > model_total(s))
+        *s = other;
+}
 
-    equation_add(&s, "lines", bare, MODEL_NETWORK, false);
-    equation_add(&s, "calls beside", equation_at_least(stall, 0) * fmax(writer, reader), MODEL_CPU,
-                 false);
+static struct model_sum equation_network_stream(const struct model_parts *p, int size)
+{
+    struct model_sum s = equation_writer(p, size, PART_ROW_PUBLISH), stream = {.bound = "network"};
+
+    equation_longer(&s, equation_reader(p, size, PART_ROW_TAKE));
+    equation_add(&stream, "stream", p->ns[PART_STREAM][size], MODEL_NETWORK, false);
+    equation_longer(&s, stream);
     return s;
 }
 
-static struct model_sum equation_stream(const struct model_parts *p, int size)
+/* What a row takes besides what its calls and its payload take in the cache: the lines that come from the other processor. */
+static struct model_sum equation_row(const struct model_parts *p, int size, bool target)
 {
-    struct model_sum s = {.bound = "network"};
+    struct model_sum s =
+        target ? equation_reader(p, size, PART_TAKE) : equation_writer(p, size, PART_PUBLISH);
+    const double row = p->ns[target ? PART_ROW_READ : PART_ROW_WRITE][size];
 
-    if (p->way == WAY_MEMORY)
-        return equation_lines_of_stream(p, size);
-    equation_add(&s, "stream", p->ns[PART_STREAM][size], MODEL_NETWORK, false);
+    equation_add(&s, "lines", equation_at_least(row - model_total(&s), 0), MODEL_NETWORK, target);
+    return s;
+}
+
+/* Both sides work at once, and take lines from each other: by so much a stream without the library is longer than either of its sides. */
+static struct model_sum equation_memory_stream(const struct model_parts *p, int size)
+{
+    struct model_sum s = equation_row(p, size, false);
+
+    equation_longer(&s, equation_row(p, size, true));
+    equation_add(&s, "both at once",
+                 equation_at_least(p->ns[PART_STREAM][size] - p->ns[PART_ALONE][size], 0),
+                 MODEL_NETWORK, false);
     return s;
 }
 
 struct model_sum model_injection(const struct model_parts *p, int size)
 {
-    const bool memory = p->way == WAY_MEMORY;
-    struct model_sum s = {.bound = "writer"}, other[2];
+    struct model_sum s = {.bound = "writer"};
 
-    if (p->way == WAY_ADAPTER) {
-        equation_network_injection(p, &s);
-        return s;
-    }
-    s = equation_writer(p, size, memory ? PART_PUBLISH : PART_ROW_PUBLISH);
-    other[0] = equation_reader(p, size, memory ? PART_TAKE : PART_ROW_TAKE);
-    other[1] = equation_stream(p, size);
-    for (int i = 0; i < 2; i++)
-        if (model_total(&other[i]) > model_total(&s))
-            s = other[i];
+    if (p->way == WAY_MEMORY)
+        return equation_memory_stream(p, size);
+    if (p->way == WAY_NETWORK)
+        return equation_network_stream(p, size);
+    equation_network_injection(p, &s);
     return s;
 }
 

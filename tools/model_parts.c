@@ -49,8 +49,9 @@ static const struct {
     [PART_POLL] = {"poll", OF(WAY_MEMORY), "rread_nb that finds nothing"},
     [PART_HAND_OVER] = {"hand_over", OF(WAY_MEMORY),
                         "filled, flagged, seen and read without the library"},
-    [PART_WORK] = {"work", OF(WAY_MEMORY), "work beside each message of stream"},
-    [PART_STALL] = {"stall", OF(WAY_MEMORY), "what a further ns of work adds to stream"},
+    [PART_ALONE] = {"alone", OF(WAY_MEMORY), "as stream, of the one side or the other"},
+    [PART_ROW_WRITE] = {"row_write", OF(WAY_MEMORY), "rmalloc, filling and rwrite in a row, alone"},
+    [PART_ROW_READ] = {"row_read", OF(WAY_MEMORY), "rread, reading and rfree in a row, alone"},
     [PART_POST] = {"post", OF(WAY_NETWORK), "the call that sends, without the library"},
     [PART_COMPLETION] = {"completion", OF(WAY_NETWORK), "the call that finds what has arrived"},
     [PART_NETWORK] = {"network", OF(WAY_NETWORK), "one way without both calls"},
@@ -155,7 +156,7 @@ static int parts_begin_path(struct parts_file *f, char **rest)
     return 0;
 }
 
-static bool parts_may_be_negative(int part) { return part == PART_NETWORK || part == PART_STALL; }
+static bool parts_may_be_negative(int part) { return part == PART_NETWORK; }
 
 static int parts_read_line(struct parts_file *f, char *line)
 {

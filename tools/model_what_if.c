@@ -83,17 +83,34 @@ static double what_if_of(uint64_t which, int part, double factor)
     return (which & BIT(part)) != 0 ? factor : 1;
 }
 
-/* hand_over has fill and read in it; LINES is the rest of it, and what streams of lines take. */
+/* One side of a row: its calls, its payload, and lines as the rest. */
+static double what_if_row(const struct model_parts *p, int s, uint64_t which, double factor,
+                          const int part[3], double row)
+{
+    double before = 0, after = 0;
+
+    for (int i = 0; i < 3; i++) {
+        before += p->ns[part[i]][s];
+        after += p->ns[part[i]][s] * what_if_of(which, part[i], factor);
+    }
+    return after + fmax(row - before, 0) * what_if_of(which, PART_HAND_OVER, factor);
+}
+
+/* hand_over and rows have other parts in them; LINES is the rest, and what streams of lines take. */
 static void what_if_memory(struct model_parts *p, int s, uint64_t which, double factor)
 {
+    static const int writer[] = {PART_ALLOC, PART_FILL, PART_PUBLISH},
+                     reader[] = {PART_TAKE, PART_READ, PART_FREE};
     const double fill = p->ns[PART_FILL][s], read = p->ns[PART_READ][s],
                  rest = p->ns[PART_HAND_OVER][s] - fill - read,
                  lines = what_if_of(which, PART_HAND_OVER, factor);
 
     p->ns[PART_HAND_OVER][s] = what_if_of(which, PART_FILL, factor) * fill +
                                what_if_of(which, PART_READ, factor) * read + lines * rest;
+    p->ns[PART_ROW_WRITE][s] = what_if_row(p, s, which, factor, writer, p->ns[PART_ROW_WRITE][s]);
+    p->ns[PART_ROW_READ][s] = what_if_row(p, s, which, factor, reader, p->ns[PART_ROW_READ][s]);
     p->ns[PART_STREAM][s] *= lines;
-    p->ns[PART_STALL][s] *= lines;
+    p->ns[PART_ALONE][s] *= lines;
 }
 
 /* rwrite has the call that sends in it, rread the one that receives, and what is fetched; those in a row have their shares. */

@@ -35,8 +35,7 @@ void parts_report(const struct parts *p, const char *name, int size, double *sam
     qsort(sample, (size_t)samples, sizeof(*sample), parts_by_value);
     median = sample[samples / 2];
     least = sample[0];
-    if (strcmp(name, "network") != 0 &&
-        strcmp(name, "stall") != 0) { /* less than the clock resolves */
+    if (strcmp(name, "network") != 0) { /* less than the clock resolves */
         median = median > 0 ? median : 0;
         least = least > 0 ? least : 0;
     }

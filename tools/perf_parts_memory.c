@@ -3,10 +3,16 @@
  * perf_parts_memory.c: the components of a message through shared memory. See perf_parts.h.
  *
  * Calls are measured by rank 0 alone, in loops over the messages of a pipe to itself: what they read is in its cache. publish is what
- * the writer's side of whole messages takes besides alloc, take what the reader's side takes besides free. hand_over and stream are measured by both processes, without the library: slots of a line each, with a number
- * and, up to PARTS_SLOT bytes, the payload; a longer one is in a window of as many bytes as the heap of the latency test, so its
- * lines are where those of a message are. Beside each message of a stream both do as much other work as the calls of the library
- * take; stall is what a further ns of it adds.
+ * the writer's side of whole messages takes besides alloc, take what the reader's side takes besides free. The rest takes both
+ * processes, and works on lines that the other one has had:
+ *
+ *     hand_over             a message to and fro without the library
+ *     row_write, row_read   messages of a pipe in a row: one side works, then the other one, which waits meanwhile
+ *     alone                 the same without the library: of both sides what takes longer
+ *     stream                that with both sides at work
+ *
+ * Without the library a message is a slot of one line, with a number and, up to PARTS_SLOT bytes, the payload; a longer one is in a
+ * window of as many bytes as the heap of the latency test, so its lines are where those of a message are.
  *
  * Invariant: slot n % PARTS_SLOTS is written again only when `freed` of its reader is n or more.
  */
@@ -23,6 +29,8 @@
 #define PARTS_SLOTS 64
 #define PARTS_LINE 64
 #define PARTS_PUSH 2048u /* payloads of more bytes are not pushed */
+#define PARTS_ROW 56     /* messages of a row, fewer than slots of the ring, */
+#define PARTS_ROW_BYTES (PARTS_WINDOW / 8 * 7) /* and fewer bytes than the heap has */
 
 struct parts_slot {
     _Atomic uint64_t number; /* of the message that is complete in it */
@@ -35,7 +43,9 @@ static_assert(sizeof(struct parts_slot) == PARTS_LINE, "a slot is a line");
 struct parts_words {
     struct parts_slot slot[PARTS_SLOTS];
     _Atomic uint64_t freed; /* number of the last message that this rank has read */
-    char unused[4096 - sizeof(uint64_t)];
+    char unused[PARTS_LINE - sizeof(uint64_t)];
+    _Atomic uint64_t turn; /* turns that this rank has ended */
+    char rest[4096 - PARTS_LINE - sizeof(uint64_t)];
     char window[PARTS_WINDOW];
 };
 
@@ -45,8 +55,8 @@ static struct {
     struct parts_words *mine;
     const struct parts_words *other;
     uint64_t number; /* of the last message, by either rank */
+    uint64_t turn;
     rch_t out, in;
-    double call[PARTS_SIZES][CALLS]; /* medians */
 } memory;
 
 /* ---- calls ---- */
@@ -146,10 +156,8 @@ static void memory_calls(struct parts *p, int size)
     }
     parts_must(rclose(memory.out), NULL, "rclose");
     parts_must(rclose(memory.in), NULL, "rclose");
-    for (int c = 0; c < CALLS; c++) {
+    for (int c = 0; c < CALLS; c++)
         parts_report(p, names[c], size, sample[c], p->rounds);
-        memory.call[size][c] = sample[c][p->rounds / 2];
-    }
 }
 
 /* ---- a message without the library ---- */
@@ -220,19 +228,8 @@ PERF_INLINE double memory_hand_over(const struct parts *p, size_t size)
     return (perf_now_ns() - began - p->clock) / (double)turns / 2;
 }
 
-/* Some ns of a program's or a library's work: loads, sums and stores in the cache. */
-PERF_INLINE void memory_work(long turns)
-{
-    static uint64_t words[8];
-
-    for (long i = 0; i < turns; i++) {
-        words[i & 7] += (uint64_t)i;
-        __asm__ __volatile__("" ::: "memory");
-    }
-}
-
-/* From rank 0 to rank 1, each of which has some work beside each message. */
-PERF_INLINE double memory_stream(const struct parts *p, size_t size, long work)
+/* From rank 0 to rank 1. */
+PERF_INLINE double memory_stream(const struct parts *p, size_t size)
 {
     const uint64_t first = memory.number, last = first + 20 * (uint64_t)memory_turns(size),
                    fits = PARTS_WINDOW / size, most = fits < PARTS_SLOTS ? fits : PARTS_SLOTS;
@@ -247,18 +244,82 @@ PERF_INLINE double memory_stream(const struct parts *p, size_t size, long work)
                 break;
         }
         memory_put(n, size, false);
-        memory_work(work);
     }
     for (uint64_t n = first + 1; n <= last && p->rank != 0; n++) {
         memory_get(n, size);
         /* release: slot and payload have been read; pairs with the acquire above */
         atomic_store_explicit(&memory.mine->freed, n, memory_order_release);
-        memory_work(work);
     }
     while (p->rank == 0 && freed != last)
         freed = atomic_load_explicit(&memory.other->freed, memory_order_acquire);
     memory.number = last;
     return (perf_now_ns() - began - p->clock) / (double)(last - first);
+}
+
+/* ---- rows: one side works, then the other one ---- */
+
+/* Rank 0 has its turn first. The rank that waits polls a line that has no other use. */
+static void memory_await_turn(void)
+{
+    /* acquire: pairs with memory_end_turn */
+    while (atomic_load_explicit(&memory.other->turn, memory_order_acquire) != memory.turn)
+        memory_pause();
+}
+
+static double memory_begin_turn(const struct parts *p)
+{
+    memory.turn++;
+    if (p->rank != 0)
+        memory_await_turn();
+    return perf_now_ns();
+}
+
+/* The time of this rank's turn, with its stores. */
+static double memory_end_turn(const struct parts *p, double began)
+{
+    double took;
+
+    atomic_thread_fence(memory_order_seq_cst); /* stores before the clock: it pairs with nothing */
+    took = perf_now_ns() - began - p->clock;
+    /* release: the row is complete; pairs with memory_await_turn */
+    atomic_store_explicit(&memory.mine->turn, memory.turn, memory_order_release);
+    if (p->rank == 0)
+        memory_await_turn();
+    return took;
+}
+
+static int memory_row_messages(size_t size)
+{
+    return size * PARTS_ROW > PARTS_ROW_BYTES ? (int)(PARTS_ROW_BYTES / size) : PARTS_ROW;
+}
+
+static double memory_row(const struct parts *p, struct perf_link *link)
+{
+    const int messages = memory_row_messages(link->size);
+    const double began = memory_begin_turn(p);
+
+    for (int i = 0; i < messages && p->rank == 0; i++)
+        perf_send(link, (uint64_t)i, PERF_TOUCH, false);
+    for (int i = 0; i < messages && p->rank != 0; i++)
+        perf_receive(link, (uint64_t)i, PERF_TOUCH, false);
+    return memory_end_turn(p, began) / messages;
+}
+
+PERF_INLINE double memory_alone(const struct parts *p, size_t size)
+{
+    const int messages = memory_row_messages(size);
+    const uint64_t first = memory.number, last = first + (uint64_t)messages;
+    const double began = memory_begin_turn(p);
+
+    for (uint64_t n = first + 1; n <= last && p->rank == 0; n++)
+        memory_put(n, size, false);
+    for (uint64_t n = first + 1; n <= last && p->rank != 0; n++) {
+        memory_get(n, size);
+        /* release: as in memory_stream */
+        atomic_store_explicit(&memory.mine->freed, n, memory_order_release);
+    }
+    memory.number = last;
+    return memory_end_turn(p, began) / messages;
 }
 
 /* Functions for each size, in which it is a constant. */
@@ -267,75 +328,69 @@ PERF_INLINE double memory_stream(const struct parts *p, size_t size, long work)
     {                                                                                              \
         return memory_hand_over(p, size);                                                          \
     }                                                                                              \
-    static double memory_stream_##size(const struct parts *p, long work)                           \
-    {                                                                                              \
-        return memory_stream(p, size, work);                                                       \
-    }
+    static double memory_stream_##size(const struct parts *p) { return memory_stream(p, size); }   \
+    static double memory_alone_##size(const struct parts *p) { return memory_alone(p, size); }
 
 MEMORY_OF(8)
 MEMORY_OF(64)
 MEMORY_OF(4096)
 MEMORY_OF(65536)
 
-static double memory_turn_takes(const struct parts *p)
+typedef double memory_sample_of(const struct parts *p);
+
+enum { BARE_HAND_OVER, BARE_ALONE, BARE_STREAM, BARES };
+
+/* The first rounds are not counted: caches and pages. */
+static void memory_bare(const struct parts *p, int size, double sample[BARES][PARTS_SAMPLES])
 {
-    double least = 1e9;
+    static memory_sample_of *const of[BARES][PARTS_SIZES] = {
+        [BARE_HAND_OVER] = {memory_hand_over_8, memory_hand_over_64, memory_hand_over_4096,
+                            memory_hand_over_65536},
+        [BARE_ALONE] = {memory_alone_8, memory_alone_64, memory_alone_4096, memory_alone_65536},
+        [BARE_STREAM] = {memory_stream_8, memory_stream_64, memory_stream_4096,
+                         memory_stream_65536}};
 
-    for (int i = 0; i < 5; i++) {
-        const double began = perf_now_ns();
-
-        memory_work(10000);
-        least = fmin(least, (perf_now_ns() - began - p->clock) / 10000);
-    }
-    return least;
+    for (int bare = 0; bare < BARES; bare++)
+        for (int i = -5; i < p->rounds; i++)
+            sample[bare][i < 0 ? 0 : i] = of[bare][size](p);
 }
 
-/* Of each rank the turns of work that are as long as its calls, and of further ones. */
-struct memory_plan {
-    double calls, further; /* ns: of the rank whose calls are longer */
-    long turns[2], further_turns;
-};
-
-static void memory_plan(const struct parts *p, int size, struct memory_plan *plan)
+/* After a stream over the whole heap twice: no page of it is touched for the first time, and the lines of a row are those of a lap ago. */
+static void memory_rows(const struct parts *p, int size, double *sample)
 {
-    const double *const c = memory.call[size], turn = memory_turn_takes(p),
-                        writer = c[CALL_ALLOC] + c[CALL_PUBLISH],
-                        reader = c[CALL_TAKE] + c[CALL_FREE];
+    struct perf_link link = {0};
 
-    plan->calls = fmax(writer, reader);
-    plan->further = fmax(plan->calls, (double)parts_size[size] / 32);
-    plan->turns[0] = lround(writer / turn);
-    plan->turns[1] = lround(reader / turn);
-    plan->further_turns = lround(plan->further / turn);
+    perf_link_open(&link, p->o, p->rank, p->op, parts_size[size]);
+    for (long i = 0; i < 2 * link.in_flight; i++)
+        if (p->rank == 0)
+            perf_send(&link, (uint64_t)i, PERF_TOUCH, false);
+        else
+            perf_receive(&link, (uint64_t)i, PERF_TOUCH, false);
+    for (int i = -5; i < p->rounds; i++)
+        sample[i < 0 ? 0 : i] = memory_row(p, &link);
+    perf_link_close(&link);
 }
 
-static void memory_bare(struct parts *p, int size)
+static void memory_both(const struct parts *p, int size)
 {
-    static double (*const hand_over[])(const struct parts *) = {
-        memory_hand_over_8, memory_hand_over_64, memory_hand_over_4096, memory_hand_over_65536};
-    static double (*const stream[])(const struct parts *, long) = {
-        memory_stream_8, memory_stream_64, memory_stream_4096, memory_stream_65536};
-    static double bare[PARTS_SAMPLES];
-    struct memory_plan plan;
+    static double row[2][PARTS_SAMPLES], bare[BARES][PARTS_SAMPLES], alone[PARTS_SAMPLES];
 
-    if (p->rank == 0)
-        memory_plan(p, size, &plan);
-    parts_must(p->rank == 0 ? network_send(1, &plan, sizeof(plan))
-                            : network_recv(0, &plan, sizeof(plan)),
-               NULL, "network_send, network_recv");
-    for (int i = -5; i < p->rounds; i++) /* the first ones are not counted: caches and pages */
-        p->sample[i < 0 ? 0 : i] = hand_over[size](p);
-    parts_report(p, "hand_over", size, p->sample, p->rounds);
-    for (int i = -5; i < p->rounds; i++) {
-        const int at = i < 0 ? 0 : i;
-
-        bare[at] = stream[size](p, plan.turns[p->rank]);
-        p->sample[at] =
-            (stream[size](p, plan.turns[p->rank] + plan.further_turns) - bare[at]) / plan.further;
+    memory_rows(p, size, row[0]);
+    memory_bare(p, size, bare);
+    if (p->rank != 0) {
+        parts_must(network_send(0, row[0], sizeof(row[0])), NULL, "network_send");
+        parts_must(network_send(0, bare[BARE_ALONE], sizeof(alone)), NULL, "network_send");
+        return;
     }
-    parts_report(p, "stream", size, bare, p->rounds);
-    parts_report(p, "work", size, &plan.calls, 1);
-    parts_report(p, "stall", size, p->sample, p->rounds);
+    parts_must(network_recv(1, row[1], sizeof(row[1])), NULL, "network_recv");
+    parts_must(network_recv(1, alone, sizeof(alone)), NULL, "network_recv");
+    for (int i = 0; i < p->rounds; i++)
+        bare[BARE_ALONE][i] = fmax(bare[BARE_ALONE][i], alone[i]);
+    parts_report(p, "hand_over", size, bare[BARE_HAND_OVER], p->rounds);
+    parts_report(p, "row_write", size, row[0], p->rounds);
+    parts_report(p, "row_read", size, row[1], p->rounds);
+    parts_report(p, "alone", size, bare[BARE_ALONE], p->rounds);
+    parts_report(p, "stream", size, bare[BARE_STREAM], p->rounds);
 }
 
 void parts_memory(struct parts *p)
@@ -347,6 +402,7 @@ void parts_memory(struct parts *p)
     parts_must(rboard_open(&board, &cfg, NULL, 2), NULL, "rboard_open");
     parts_must(rboard_wait(board), NULL, "rboard_wait");
     memory.number = 0;
+    memory.turn = 0;
     memory.mine = rboard_mem(board);
     memory.other = rboard_mem_of(board, 1 - p->rank);
     if (memory.other == NULL)
@@ -357,7 +413,7 @@ void parts_memory(struct parts *p)
     parts_must(network_barrier(), NULL, "network_barrier"); /* rank 1 sleeps meanwhile */
     perf_sink += perf_sum(memory.other->window, PARTS_WINDOW);
     for (int size = 0; size < PARTS_SIZES; size++)
-        memory_bare(p, size);
+        memory_both(p, size);
     parts_must(network_barrier(), NULL, "network_barrier");
     (void)rboard_close(board);
 }

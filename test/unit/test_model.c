@@ -127,9 +127,9 @@ static void make_parts(struct model_parts *p, enum model_way way, bool get)
     for (int s = 0; s < MODEL_SIZES && way == WAY_MEMORY; s++) {
         p->ns[PART_HAND_OVER][s] = 1000 * (s + 1);
         p->ns[PART_STREAM][s] = 500 * (s + 1);
-        p->ns[PART_STALL][s] = 0.5;
-        p->ns[PART_WORK][s] =
-            p->ns[PART_TAKE][s] + p->ns[PART_FREE][s]; /* the reader's is longer */
+        p->ns[PART_ALONE][s] = 400 * (s + 1);
+        p->ns[PART_ROW_WRITE][s] = 2000 * (s + 1);
+        p->ns[PART_ROW_READ][s] = 2500 * (s + 1); /* longer than its calls and its payload */
     }
     for (int s = 0; s < MODEL_SIZES && way == WAY_NETWORK; s++) {
         p->ns[PART_PUBLISH][s] = p->ns[PART_POST][s] + 20;
@@ -239,14 +239,15 @@ static void a_stream_is_bound_by_what_takes_longest(void **state)
 
     (void)state;
     make_memory(&p);
-    assert_near(total(model_injection(&p, 0)),
-                p.ns[PART_STREAM][0]); /* work is as long as the calls */
-    assert_string_equal(model_injection(&p, 0).bound, "lines");
-    p.ns[PART_FREE][0] += 10; /* stalls add half of it */
-    assert_near(total(model_injection(&p, 0)), p.ns[PART_STREAM][0] + 5);
-    p.ns[PART_ALLOC][0] = 9000;
-    assert_near(total(model_injection(&p, 0)), 9000 + p.ns[PART_FILL][0] + p.ns[PART_PUBLISH][0]);
+    assert_near(total(model_injection(&p, 0)), 2500 + 500 - 400);
+    assert_string_equal(model_injection(&p, 0).bound, "reader");
+    p.ns[PART_ROW_WRITE][0] = 2501;
+    assert_near(total(model_injection(&p, 0)), 2501 + 500 - 400);
     assert_string_equal(model_injection(&p, 0).bound, "writer");
+    p.ns[PART_STREAM][0] = 300; /* shorter than one of its sides: nothing is taken off */
+    assert_near(total(model_injection(&p, 0)), 2501);
+    p.ns[PART_ALLOC][0] = 9000; /* more than its row: no time is negative */
+    assert_near(total(model_injection(&p, 0)), 9000 + p.ns[PART_FILL][0] + p.ns[PART_PUBLISH][0]);
 
     make_parts(&p, WAY_NETWORK, false);
     p.ns[PART_ROW_TAKE][1] = 9000;
@@ -257,15 +258,43 @@ static void a_stream_is_bound_by_what_takes_longest(void **state)
     assert_string_equal(model_injection(&p, 1).bound, "network");
 }
 
-/* By how much a latency falls. */
-static double falls(const struct model_parts *p, int size, const char *changes)
+static struct model_parts changed_by(const struct model_parts *p, const char *changes)
 {
     struct model_parts changed = *p;
     char why[200] = "";
 
     if (model_what_if(&changed, changes, why, sizeof(why)) != 0)
         fail_msg("%s", why);
+    return changed;
+}
+
+/* By how much a latency falls. */
+static double falls(const struct model_parts *p, int size, const char *changes)
+{
+    const struct model_parts changed = changed_by(p, changes);
+
     return total(model_latency(p, size)) - total(model_latency(&changed, size));
+}
+
+/* The reader is what takes longer, before and after. */
+static void a_part_of_a_row_makes_a_stream_shorter(void **state)
+{
+    struct model_parts p, changed;
+
+    (void)state;
+    make_memory(&p);
+    for (int s = 0; s < MODEL_SIZES; s++) {
+        const double before = total(model_injection(&p, s)),
+                     in_cache = p.ns[PART_TAKE][s] + p.ns[PART_READ][s] + p.ns[PART_FREE][s];
+
+        changed = changed_by(&p, "lines=0.5");
+        assert_near(before - total(model_injection(&changed, s)),
+                    (p.ns[PART_ROW_READ][s] - in_cache) / 2 + 50 * (s + 1));
+        changed = changed_by(&p, "read=0.5");
+        assert_near(before - total(model_injection(&changed, s)), p.ns[PART_READ][s] / 2);
+        changed = changed_by(&p, "cpu=2x");
+        assert_near(before - total(model_injection(&changed, s)), in_cache / 2);
+    }
 }
 
 static void a_part_that_takes_less_makes_the_whole_shorter_by_as_much(void **state)
@@ -368,6 +397,7 @@ int main(void)
         cmocka_unit_test(a_wrong_file_is_refused_with_its_line),
         cmocka_unit_test(a_latency_is_the_sum_of_its_parts),
         cmocka_unit_test(a_stream_is_bound_by_what_takes_longest),
+        cmocka_unit_test(a_part_of_a_row_makes_a_stream_shorter),
         cmocka_unit_test(a_part_that_takes_less_makes_the_whole_shorter_by_as_much),
         cmocka_unit_test(an_error_beyond_the_limit_is_found),
         cmocka_unit_test(what_cannot_be_compared_is_refused),
