@@ -65,6 +65,10 @@ void device_release(struct rch *ch, struct device_segment *s);
 
 /* ---- regions ---- */
 
+/* Memory of the program, for transfers of this end, or of its peer. 0, or -errno and the reason: it has to be copied. */
+int device_register_region(struct rch *ch, const rmemory_ops_t *m, void *base, size_t bytes,
+                           uint32_t access, struct btl_memory *memory, struct error *why);
+
 /* ---- messages ---- */
 
 /* The message is in a segment that is staged. */
