@@ -337,7 +337,7 @@ int rwindow_attach(rremote_t *remote, rch_t ch, const rwindow_handle_t *handle, 
 
 /*
  * The same of a window of memory of a device, which import of the table makes accessible here. The table stays in place until the window is
- * detached.
+ * detached, by rwindow_detach or rclose.
  */
 int rwindow_attach_device(rremote_t *remote, rch_t ch, const rmemory_ops_t *memory,
                           const rwindow_handle_t *handle, int flags);

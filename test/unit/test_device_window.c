@@ -438,6 +438,45 @@ static void test_the_pipe_closes_first(void **state)
     device_pair_close(&s.p); /* the import has ended, too */
 }
 
+/* Where the table ends: the library calls nothing of it any more. */
+static void forget_table(struct shown *s)
+{
+    assert_int_equal(device.imports, 0);
+    s->user = (rmemory_ops_t){.version = 0};
+}
+
+static void end_owner(struct shown *s)
+{
+    CHECK_OK(NULL, rwindow_close(s->window));
+    CHECK_OK(NULL, rregion_close(s->region));
+}
+
+/* rwindow_detach ends the import also on a pipe that is lost, and rclose also where the other end is still open. */
+static void test_the_table_ends_with_the_window(void **state)
+{
+    double since = now_ms();
+    struct shown s;
+    int rc;
+
+    shared_alone(state);
+    show(&s, host_pair(), RWINDOW_WRITE);
+    CHECK_OK(s.p.r, rclose(s.p.r));
+    do
+        rc = rwindow_write(s.remote, 0, near, 8, NULL, NULL, 0);
+    while (rc == 0 && now_ms() - since < CHECK_LATE_MS);
+    assert_int_equal(rc, -EPIPE);
+    CHECK_OK(s.p.w, rwindow_detach(s.remote));
+    forget_table(&s);
+    CHECK_OK(s.p.w, rclose(s.p.w));
+    end_owner(&s);
+
+    show(&s, host_pair(), RWINDOW_WRITE);
+    CHECK_OK(s.p.w, rclose(s.p.w));
+    forget_table(&s);
+    CHECK_OK(s.p.r, rclose(s.p.r));
+    end_owner(&s);
+}
+
 static int group(void)
 {
     const struct CMUnitTest tests[] = {
@@ -452,6 +491,7 @@ static int group(void)
         cmocka_unit_test(test_calls_of_the_device_fail),
         cmocka_unit_test(test_the_owner_closes_first),
         cmocka_unit_test(test_the_pipe_closes_first),
+        cmocka_unit_test(test_the_table_ends_with_the_window),
     };
 
     memory = fake_ops(&device);

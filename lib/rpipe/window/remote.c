@@ -260,7 +260,7 @@ static int remote_detach_attempt(struct rch *ch, void *arguments)
                           "rdone, or close the pipe if it is broken");
     if (atomic_exchange_explicit(&r->open, 0, memory_order_relaxed) == 0)
         return call_error(ch, -EINVAL, "another thread has detached the window");
-    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & lost) != 0)
+    if (r->there == NULL && (atomic_load_explicit(&ch->state, memory_order_relaxed) & lost) != 0)
         return 0; /* a device may still use it: with the connection (window_release) */
     while (*at != r)
         at = &(*at)->next;
@@ -281,11 +281,23 @@ int rwindow_detach(rremote_t remote)
 
 /* ---- the feature ---- */
 
-/* rclose: the program's handles are invalid from here on. */
+/*
+ * rclose: the program's handles are invalid from here on. What a table has imported ends now: the table is the program's, which may end it
+ * after rclose, and the release of the end may be later.
+ */
 static void window_close_end(struct rch *ch)
 {
-    for (struct rremote *r = ch->remotes; r != NULL; r = r->next)
+    struct rremote **at = &ch->remotes, *r;
+
+    while ((r = *at) != NULL) {
         atomic_store_explicit(&r->open, 0, memory_order_relaxed);
+        if (r->there == NULL) {
+            at = &r->next;
+            continue;
+        }
+        *at = r->next;
+        remote_end(ch, r);
+    }
 }
 
 static void window_release(struct rch *ch)
