@@ -69,7 +69,7 @@ static struct descriptor_peer *descriptor_peer_find(struct descriptor_table *tab
     return NULL;
 }
 
-/* Without memory for the record a borrower waits until its deadline. */
+/* Without memory for the record a borrower of what has been refused waits until its deadline. */
 static void descriptor_note(struct descriptor_table *table, int peer, uint64_t id)
 {
     struct descriptor_peer *p = descriptor_peer_find(table, peer);
@@ -160,7 +160,7 @@ int descriptor_borrow(struct descriptor_table *table, int peer, uint64_t id, siz
     pthread_mutex_lock(&table->lock);
     p = descriptor_peer_find(table, peer);
     d = descriptor_find(table, peer, id, &held);
-    if (p == NULL || id > p->newest)
+    if (d == NULL && (p == NULL || id > p->newest))
         rc = error_set(err, -EAGAIN,
                        "rank %d names %zu bytes of memory of a device that has not arrived", peer,
                        bytes);
