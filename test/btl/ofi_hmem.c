@@ -28,6 +28,7 @@ static const struct row {
     {"no", {.registers = 1000}, "no", false, "without FI_HMEM: RPIPE_OFI_HMEM=no", 0},
     {"late", {.registers = 1000}, NULL, true, "opened before any pipe with memory of a device", 0},
     {"early", {.registers = 1000}, "yes", true, NULL, 1},
+    {"number", {.registers = 1000}, NULL, false, "no number 4294967299 of a device", 1},
 };
 enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 static const struct row *row;
@@ -165,6 +166,8 @@ static int setup(void **state)
     fake_hmem_limits = row->limits;
     rc = pair_setup(state);
     memory = fake_ops(&device);
+    if (strcmp(row->name, "number") == 0) /* that of the device, in the lower half */
+        memory.number += UINT64_C(1) << 32;
     if (rc == 0 && row->plain_first)
         plain();
     return rc;

@@ -20,6 +20,7 @@
 #include "util/log.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,6 +69,9 @@ static int ofi_register_device(struct btl *btl, int peer, void *base, size_t byt
     if (!btl->rma.hmem)
         return error_set(err, -ENOTSUP, "provider %s without FI_HMEM: %s", btl->rma.provider,
                          btl->rma.no_hmem);
+    if (device->number > INT_MAX)
+        return error_set(err, -ENOTSUP, "libfabric has no number %llu of a device; %d is the last",
+                         (unsigned long long)device->number, INT_MAX);
     return slab_register_device(btl->slabs, peer, base, bytes, device, access, memory, err);
 }
 
