@@ -32,6 +32,17 @@ static_assert(offsetof(struct btl_stream, endpoint) % CACHE_LINE == 0 &&
 
 /* ---- endpoints ---- */
 
+/* btl.lock held. Relaxed: the lock orders it; threads without the lock take it for a hint (progress_is_late). */
+static void stream_count_users(struct btl_stream *s, uint32_t change)
+{
+    atomic_fetch_add_explicit(&s->users, change, memory_order_relaxed);
+}
+
+static uint32_t stream_users(const struct btl_stream *s)
+{
+    return atomic_load_explicit(&s->users, memory_order_relaxed);
+}
+
 /* Opens its endpoint; the stream is one of the backend then. 0, or -errno and the reason. */
 static int ofi_stream_try(struct btl *btl, struct btl_stream *s, bool own_domain, struct error *err)
 {
@@ -55,7 +66,7 @@ static int ofi_stream_try(struct btl *btl, struct btl_stream *s, bool own_domain
         list_append(&btl->streams, &s->link);
         s->number = ++btl->stream_count;
         s->before = atomic_load_explicit(&btl->last_stream, memory_order_relaxed);
-        /* release: the stream; pairs with the acquire of progress_is_late */
+        /* release: the stream; pairs with the acquire of progress_any_is_late */
         atomic_store_explicit(&btl->last_stream, s, memory_order_release);
         btl->in_domain += !own_domain;
     }
@@ -82,7 +93,7 @@ static struct btl_stream *stream_new(struct btl *btl, int *rc, struct error *why
     }
     memset(s, 0, sizeof(*s));
     biased_init(&s->lock);
-    s->users = 1;
+    stream_count_users(s, 1); /* no other thread has it yet */
     *rc = ofi_stream_try(btl, s, true, &own);
     if (*rc == 0)
         return s;
@@ -107,12 +118,12 @@ static struct btl_stream *stream_take(struct btl *btl)
     list_for_each (at, after, &btl->streams) {
         struct btl_stream *s = container_of(at, struct btl_stream, link);
 
-        if (taken != NULL || s->users > 0)
+        if (taken != NULL || stream_users(s) > 0)
             continue;
         biased_enter_other(&s->lock, BIASED_NEVER);
         if (!s->endpoint.broken) {
             biased_disown(&s->lock); /* see invariant 4 */
-            s->users = 1;
+            stream_count_users(s, 1);
             taken = s;
         }
         biased_leave_other(&s->lock);
@@ -167,7 +178,7 @@ void stream_put(struct btl_stream *s)
     struct btl *btl = s->endpoint.btl;
 
     ofi_lock(btl);
-    s->users--;
+    stream_count_users(s, UINT32_MAX); /* one less */
     ofi_unlock(btl);
 }
 
@@ -218,7 +229,7 @@ static int stream_add(struct btl_stream *s, struct btl_connection *connection, s
     connection->id = ++e->last_id;
     connection->looked = e->polls;
     list_append(&e->connections, &connection->link);
-    s->users++;
+    stream_count_users(s, 1);
     return 0;
 }
 
