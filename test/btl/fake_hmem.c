@@ -74,6 +74,22 @@ static uint8_t *hmem_outside(const void *at, size_t bytes)
     return outside;
 }
 
+/* All of a memory of a device, from its first byte on. Under the lock. */
+static bool hmem_is_all(const void *base, size_t bytes)
+{
+    bool all = false;
+
+    for (int i = 0; i < DEVICES && hmem_devices[i] != NULL; i++) {
+        struct fake_device *dev = hmem_devices[i];
+
+        pthread_mutex_lock(&dev->lock);
+        for (int k = 0; k < dev->used; k++)
+            all = all || (dev->memory[k].address == base && dev->memory[k].bytes == bytes);
+        pthread_mutex_unlock(&dev->lock);
+    }
+    return all;
+}
+
 /* ---- registrations ---- */
 
 static struct entry {
@@ -169,6 +185,8 @@ static int hmem_regattr(struct fid *domain, const struct fi_mr_attr *attr, uint6
     outside = hmem_outside(range->iov_base, range->iov_len);
     if (outside == NULL)
         hmem_die("memory of the host is registered as that of a device");
+    if (!hmem_is_all(range->iov_base, range->iov_len))
+        hmem_die("%zu bytes are registered of a larger memory of the device", range->iov_len);
     rc = hmem_mr_ops->reg(domain, outside, range->iov_len, attr->access, attr->offset,
                           attr->requested_key, 0, mr, attr->context);
     if (rc == 0) {
