@@ -225,7 +225,7 @@ static void store_head(struct rteam *t, char *theirs, struct input *in)
         atomic_store(&head->done, near(in, t->number));
     else
         atomic_store(&head->started[t->done % HEAD_STARTED],
-                     t->done << 32 | (uint32_t)near(in, t->history));
+                     head_started(t->done, (uint32_t)near(in, t->history)));
 }
 
 static void check_team(const struct rteam *t)
