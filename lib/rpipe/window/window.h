@@ -11,7 +11,8 @@
  * 1. The structures of windows and remotes are type-stable, and reused in the order in which they were put back: a handle of the
  *    program that was closed is recognized for a while.
  * 2. A remote is in the list of its end (ch->remotes, under the end's lock) from rwindow_attach to rwindow_detach, or to the release
- *    of the end, which follows the close of its connection.
+ *    of the end, which follows the close of its connection. One that a table has imported leaves it in rclose: no call of the table is
+ *    made later.
  */
 #ifndef RPIPE_WINDOW_WINDOW_H
 #define RPIPE_WINDOW_WINDOW_H
