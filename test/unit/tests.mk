@@ -14,6 +14,7 @@ unit_tests = \
 	test/unit/test_cells \
 	test/unit/test_check \
 	test/unit/test_close_exit \
+	test/unit/test_coll_cell \
 	test/unit/test_coll_choice \
 	test/unit/test_coll_graph \
 	test/unit/test_coll_names \

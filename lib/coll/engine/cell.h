@@ -136,6 +136,12 @@ static inline uint32_t head_started(uint64_t number, uint32_t check)
     return (uint32_t)(number / HEAD_STARTED + 1) << 16 | (check & HEAD_CHECK);
 }
 
+/* Whether the member of a word has begun the operation of this number, or a later one of the same word. */
+static inline bool head_has_begun(uint32_t started, uint64_t number)
+{
+    return started != 0 && (int16_t)((started >> 16) - (head_started(number, 0) >> 16)) >= 0;
+}
+
 /* Whether a word is that of an operation of this number, and of another check. */
 static inline bool head_contradicts(uint32_t started, uint64_t number, uint32_t check)
 {

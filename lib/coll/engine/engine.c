@@ -374,10 +374,10 @@ static bool engine_some_behind(const struct rteam *t, uint64_t number)
 {
     for (int i = 0; i < t->nbeside; i++) {
         const struct head *head = (const struct head *)(const void *)t->board_of[t->mates[i]];
-        uint64_t started =
+        uint32_t started =
             atomic_load_explicit(&head->started[number % HEAD_STARTED], memory_order_relaxed);
 
-        if ((int32_t)((uint32_t)(started >> 32) - (uint32_t)number) < 0)
+        if (!head_has_begun(started, number))
             return true;
     }
     return false;
