@@ -810,6 +810,40 @@ static void parts_come_and_go(void)
 
 /* ---- views that are held ---- */
 
+#define AGAIN 64 /* exchanges: as many numbers as 16 bits of laps and 64 words have */
+
+/*
+ * What the last member has not begun is not taken for what it did as many numbers before: the words of the second and third part of the
+ * first exchange are not replaced by the others, which have one part.
+ */
+static void numbers_come_again(void)
+{
+    const rcoll_params_t barrier = {.kind = RCOLL_BARRIER};
+    rcoll_team_config_t cfg = {.heap_bytes = 65536, .context = 16};
+    rplan_t plan;
+    rteam_t team;
+
+    CHECK_OK(NULL, rcoll_team(&team, &cfg, NULL, mp_ranks));
+    CHECK_OK(NULL, rcoll_plan(&plan, team, &barrier));
+    for (int i = 0; i < AGAIN; i++)
+        exchange(team, i == 0 ? MANY : FEW);
+    for (int i = 0; i < 4; i++) {
+        bool late = mp_rank == mp_ranks - 1;
+
+        CHECK_OK(NULL, network_barrier());
+        for (int k = 0; k < 10 && !late; k++) {
+            if (k == 0)
+                CHECK_OK(NULL, rcoll_start(plan));
+            CHECK_RC(R_PENDING, NULL, rcoll_test(plan));
+        }
+        CHECK_OK(NULL, network_barrier());
+        if (late)
+            CHECK_OK(NULL, rcoll_start(plan));
+        CHECK_OK(NULL, rcoll_wait(plan));
+    }
+    CHECK_OK(NULL, rcoll_close(team));
+}
+
 #define BEHIND 8 /* operations: the last one cannot have all of its messages */
 
 /* The last member holds views, and waits for an operation whose second message has no cell until it has released them. */
@@ -1008,8 +1042,10 @@ int main(int argc, char **argv)
     ring(team);
     mistakes(team);
     far_ahead();
-    if (mp_ranks > 2)
+    if (mp_ranks > 2) {
         parts_come_and_go();
+        numbers_come_again();
+    }
     if (mp_ranks > 1 && on_one_host()) {
         views_held_too_long();
         views_held_beside_heap(true);

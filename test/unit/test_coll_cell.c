@@ -58,8 +58,10 @@ static void a_word_shows_what_has_begun(void **state)
 static void no_word_shows_nothing(void **state)
 {
     (void)state;
-    for (uint64_t number = 1; number < 2 * ROUND; number += HEAD_STARTED)
+    for (uint64_t number = 1; number < 2 * ROUND; number += HEAD_STARTED) {
         assert_false(head_has_begun(0, number));
+        assert_false(head_contradicts(0, number, CHECK_A));
+    }
 }
 
 int main(void)

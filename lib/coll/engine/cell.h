@@ -19,7 +19,8 @@
  * 3. `done` never decreases.
  * 4. A message in memory of its process is as it was until all receivers have answered, or `withdrawn` is not 0: a receiver loads that when
  *    it has read the message.
- * 5. started[k mod 64] has 16 bits of k / 64 + 1, and 16 of the check of operation k, from the moment at which k begins until k + 64 does.
+ * 5. started[k mod 64] has 16 bits of k / 64 + 1, and 16 of the check of operation k, from the moment at which k begins until k + 64 does, or
+ *    until an alltoall with counts is over that is k or later.
  */
 #ifndef COLL_ENGINE_CELL_H
 #define COLL_ENGINE_CELL_H
@@ -147,7 +148,7 @@ static inline bool head_contradicts(uint32_t started, uint64_t number, uint32_t 
 {
     const uint32_t other = started ^ head_started(number, check);
 
-    return other >> 16 == 0 && other != 0;
+    return started != 0 && other >> 16 == 0 && other != 0;
 }
 
 /* Of agreements, one after the other; see agree.h. */

@@ -277,6 +277,17 @@ static void engine_leave(struct rplan *plan, int result)
         plan_destroy(plan);
 }
 
+/*
+ * An alltoall with counts is over, which leaves out numbers: a word that it has not replaced may be there still 2^22 numbers later, and would
+ * be taken for that of an operation of then. No later operation has begun here, and no mate needs the words: its messages of this one
+ * had the check of all before it.
+ */
+static __attribute__((noinline)) void engine_forget_started(struct rteam *t)
+{
+    for (int i = 0; i < HEAD_STARTED; i++)
+        atomic_store_explicit(&t->head->started[i], 0, memory_order_relaxed);
+}
+
 static void engine_end_part(struct rteam *t, struct rplan *plan)
 {
     uint64_t number = plan->number;
@@ -286,6 +297,8 @@ static void engine_end_part(struct rteam *t, struct rplan *plan)
         edge_release(t, &plan->op);
         plan->state = PLAN_QUEUED;
     } else {
+        if (UNLIKELY(plan->parts.agreed))
+            engine_forget_started(t);
         if (UNLIKELY(t->ended != NULL))
             t->ended(t);
         if ((plan->params.flags & RCOLL_VIEWS) != 0 && !plan->free_at_end) {
