@@ -435,9 +435,7 @@ static int edge_find(struct rteam *t, struct operation *o, struct edge *edge, in
         if (edge->cast == NULL && edge_is_probe(found->tag)) {
             rc = edge_check_probe(t, o, member, found->tag);
             edge_free(edge, found);
-            if (rc != 0)
-                return rc;
-            continue;
+            return rc != 0 ? rc : R_PENDING; /* one for each pass, however many there are */
         }
         if (edge_is_named(found->tag, tag))
             return 0;
