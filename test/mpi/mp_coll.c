@@ -890,6 +890,41 @@ static void views_held_too_long(void)
     CHECK_OK(NULL, rcoll_close(team));
 }
 
+/* Views that keep nothing back are not what the deadline reports where another member has not come. */
+static void views_held_beside_late_member(void)
+{
+    const rcoll_params_t barrier = {.kind = RCOLL_BARRIER};
+    rcoll_team_config_t cfg = {.context = 17};
+    uint64_t own = 1;
+    rcoll_params_t gather = {.kind = RCOLL_ALLGATHER,
+                             .flags = RCOLL_VIEWS,
+                             .from = &own,
+                             .count = 1,
+                             .element = sizeof(own)};
+    rplan_t held, late;
+    rteam_t team;
+
+    CHECK_OK(NULL, rcoll_team(&team, &cfg, NULL, mp_ranks));
+    CHECK_OK(NULL, rcoll_plan(&held, team, &gather));
+    CHECK_OK(NULL, rcoll_plan(&late, team, &barrier));
+    CHECK_OK(NULL, rcoll_start(held));
+    CHECK_OK(NULL, rcoll_wait(held));
+    for (int k = 0; k < BEHIND / 2; k++)
+        CHECK_OK(NULL, rcoll_barrier(team));
+    if (mp_rank > 0) {
+        CHECK_OK(NULL, rcoll_start(late));
+        CHECK_OK(NULL, rcoll_set_timeout(team, 50));
+        CHECK_RC(-ETIMEDOUT, NULL, rcoll_wait(late));
+        CHECK_ERROR(NULL, "has not come");
+        CHECK_OK(NULL, rcoll_set_timeout(team, 60000));
+    }
+    CHECK_OK(NULL, network_barrier());
+    if (mp_rank == 0)
+        CHECK_OK(NULL, rcoll_start(late));
+    CHECK_OK(NULL, rcoll_wait(late));
+    CHECK_OK(NULL, rcoll_close(team));
+}
+
 #define HELD_COUNT 7680 /* numbers of a block of 60 KiB */
 
 /* Operations beside views that are held have the heap that is left, all of it. Not `all`: the last member alone holds views. */
@@ -1048,6 +1083,7 @@ int main(int argc, char **argv)
     }
     if (mp_ranks > 1 && on_one_host()) {
         views_held_too_long();
+        views_held_beside_late_member();
         views_held_beside_heap(true);
         views_held_beside_heap(false);
         views_fill_a_heap();

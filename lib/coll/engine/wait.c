@@ -244,14 +244,23 @@ static int wait_find_late(const struct rteam *t, const struct rplan *plan)
 }
 
 /*
- * Whether views that are held here keep an operation back: it cannot begin; or its cells are those of the operation that is held, at this
- * member and at the mates, which may not write them either.
+ * Whether views that are held here keep an operation back: it cannot begin; or a cell that it needs is one of the operation that is held, at
+ * this member or at a mate, which may not write it either.
  */
 static bool wait_is_held(const struct rteam *t, const struct rplan *held, const struct rplan *plan)
 {
-    return held->state == PLAN_HELD &&
-           (plan->state == PLAN_QUEUED ||
-            plan->number >= held->number + cell_depth(t->depth, CELL_SLOTS - 1));
+    const struct operation *o = &plan->op;
+
+    if (held->state != PLAN_HELD || plan->state == PLAN_QUEUED)
+        return held->state == PLAN_HELD;
+    for (uint32_t i = o->next; plan->state == PLAN_RUNS && i < o->program->count; i++) {
+        const struct step *s = &o->program->steps[i];
+
+        if ((s->kind == STEP_SEND || s->kind == STEP_RECV) && !operation_step_is_done(o, i) &&
+            o->number >= held->number + cell_depth(t->depth, s->slot))
+            return true;
+    }
+    return false;
 }
 
 /* Neither the cells of the held operation nor the heap behind them can be used again. */
