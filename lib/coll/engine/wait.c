@@ -118,6 +118,8 @@ static bool wait_pause(struct rteam *t, struct team_waiter *w)
         sched_yield();
     else
         wait_yield_once(t);
+    if (!t->threads)
+        t->has_sent = false; /* its next turn begins */
     if (w->polls % (WAIT_CHECK_EVERY / 4) != 0)
         return false;
     if (pipes)
