@@ -12,7 +12,8 @@
  *
  * FLOOR: "The floor". M members carry out N numbered operations, each of them synchronizing (every member sends to all others) or rooted
  * (one does), in any mixture, each member at its own pace, several in flight. The cell of operation k is k mod D. A cell that is used
- * again before it was read is an assertion that fails; an operation that waits for ever is an invalid end state.
+ * again before it was read is an assertion that fails; an operation that waits for ever is an invalid end state. TEAM - 1 operations of a
+ * member may be in flight; with D less than TEAM these are the cells of a slot of which a team has fewer (lib/coll/engine/cell.h).
  *
  *   M_...       one rule is taken away
  */
@@ -149,10 +150,13 @@ byte cell[M * D];               /* number of the operation + 1, of member * D + 
 byte done[M];                   /* the oldest operation that is not over */
 bool sync[N];                   /* the kind of each operation; else rooted at k % M */
 
+#if !defined(TEAM)
+#define TEAM D
+#endif
 #if defined(M_D_IN_FLIGHT)
-#define IN_FLIGHT D
+#define IN_FLIGHT TEAM
 #else
-#define IN_FLIGHT (D - 1)
+#define IN_FLIGHT (TEAM - 1)
 #endif
 
 #define SENDS(i, k)     (sync[k] || (k) % M == (i))
@@ -165,8 +169,12 @@ bool sync[N];                   /* the kind of each operation; else rooted at k 
 #if defined(M_NO_FLOOR)
 #define FLOOR(k)        true
 #else
-/* done > k - D at every receiver; not loaded where k - 1 has synchronized all and is over here */
+/* done > k - D at every receiver; not loaded where k - 1 has synchronized all and is over here: then done > k - TEAM */
+#if D == TEAM || defined(M_FLOOR_OF_TEAM)
 #define AFTER_SYNC(k)   ((k) > 0 && sync[(k) - 1] && done[me] > (k) - 1)
+#else
+#define AFTER_SYNC(k)   false
+#endif
 #define FLOOR(k)        (AFTER_SYNC(k) || FLOOR_OF(k))
 #define FLOOR_OF(k)     (FLOOR_AT(0, k) && FLOOR_AT(1, k) && FLOOR_AT(M - 1, k))
 #define FLOOR_AT(j, k)  ((j) == me || done[j] + D > (k))
