@@ -355,6 +355,23 @@ static void messages_that_wait_for_their_receiver_are_missed(void **state)
     shape_free(&shape);
 }
 
+/* Slot 0 has pairs of lines: up to 112 bytes are in them, more in a heap, whose line both miss. */
+static void a_message_that_fits_into_its_cell_is_not_copied(void **state)
+{
+    struct sim_options options = sim_defaults();
+    struct error err = {""};
+    struct shape shape;
+    uint64_t most;
+
+    (void)state;
+    assert_int_equal(coll_model_parse(&options.model, "L=70 m=20 step=8 Bc=1 Bo=1 Bw=1", &err), 0);
+    sim_shape(&shape, 1, 2, 2);
+    most = sim_time(COLL_BCAST, "flat", 112, &shape, &options).time;
+    assert_int_equal(most, sim_time(COLL_BCAST, "flat", 48, &shape, &options).time + 64000);
+    assert_true(sim_time(COLL_BCAST, "flat", 120, &shape, &options).time > most + 70000);
+    shape_free(&shape);
+}
+
 /* Time of an operation of a loop, ns, without the beginning of it. */
 static uint64_t sim_loop(enum coll_kind kind, const char *algorithm, size_t bytes,
                          const struct shape *shape, const struct sim_options *options)
@@ -610,6 +627,7 @@ int main(void)
         cmocka_unit_test(a_multicast_takes_as_long_to_one_host_as_to_many),
         cmocka_unit_test(a_loop_is_limited_by_the_operations_in_flight),
         cmocka_unit_test(messages_that_wait_for_their_receiver_are_missed),
+        cmocka_unit_test(a_message_that_fits_into_its_cell_is_not_copied),
         cmocka_unit_test(memory_that_has_not_changed_is_in_the_cache_of_a_core),
         cmocka_unit_test(calls_of_a_loop_take_time_and_hide_misses),
         cmocka_unit_test(blocks_may_have_lengths_of_their_own),

@@ -149,7 +149,8 @@ static bool cache_find(const struct sim *s, int member, struct graph_ref from,
     while ((node = cache_message(s, &s->member[member], from.base, &send)) != NULL) {
         int sender = s->operation[send].member;
 
-        if (node->bytes <= SIM_CELL_BYTES || s->shape->host[sender] != s->shape->host[member])
+        if (node->bytes <= sim_cell_bytes(s, node) ||
+            s->shape->host[sender] != s->shape->host[member])
             return false;
         if (!node->lent) {
             *place = (struct cache_place){

@@ -169,7 +169,7 @@ static uint64_t execute_fetched(const struct sim *s, uint32_t number, uint64_t t
     uint64_t early = t - m->expected, most = s->model->line / 2;
 
     if (k == 0 || m->expects != k || s->crowded ||
-        sim_node(s, number)->slot % (s->slots > 0 ? s->slots : 1) != 0)
+        sim_slot(s, sim_node(s, number)) != 0)
         return 0;
     return early < most ? early : most;
 }
@@ -187,7 +187,7 @@ static uint64_t execute_send(struct sim *s, uint32_t number, uint64_t t)
 
     for (uint32_t i = 0; i < node->npeers; i++)
         local += s->shape->host[m->g->peers[node->peer + i]] == host;
-    copies = local > 0 && node->bytes > SIM_CELL_BYTES && !node->lent;
+    copies = local > 0 && node->bytes > sim_cell_bytes(s, node) && !node->lent;
     if (local > 0)
         t = execute_compute(s, core, t, sim_window_cost(s, number));
     if (copies)

@@ -8,7 +8,7 @@
  * takes the time of its core:
  *
  *     SEND   step, o for each receiver on another host, and, if there is a receiver on this one and the
- *            bytes do not fit into a line, the copy
+ *            bytes do not fit into its cell, the copy
  *     RECV   step, and on a host m, or L / 2 where the message was there before, unless it follows a RECV, or short work on what one
  *            has got, or the call; nothing where the core has the line already; o between hosts
  *     FOLD   step, and the bytes

@@ -32,6 +32,7 @@ struct sim_operation {
 
 #define SIM_HEAP_BYTES 1048576 /* of a member, unless its team has another one */
 #define SIM_CELL_BYTES 48      /* that a message on a host has in the line of its number */
+#define SIM_PAIR_BYTES 112     /* and in the next line, which slot 0 has beside it */
 
 /* Memory of a member that is in the cache of a core: see cache.c. */
 struct sim_area {
@@ -157,6 +158,18 @@ uint64_t sim_window_cost(struct sim *s, uint32_t number);
 /* Which operation of a loop it is of, and whether it is the last one of that; one operation: false. */
 uint32_t sim_window_of(const struct sim *s, uint32_t number);
 bool sim_window_ends(const struct sim *s, uint32_t number);
+
+/* The slot of a SEND or RECV within its operation of a loop. */
+static inline uint32_t sim_slot(const struct sim *s, const struct graph_node *node)
+{
+    return s->slots > 0 ? node->slot % s->slots : node->slot;
+}
+
+/* A message on a host that is not longer is in its cell. */
+static inline size_t sim_cell_bytes(const struct sim *s, const struct graph_node *node)
+{
+    return sim_slot(s, node) == 0 ? SIM_PAIR_BYTES : SIM_CELL_BYTES;
+}
 
 /* ---- cache.c ---- */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * window.c: how many operations of a loop are in flight on a host: see sim.h. Member i executes a SEND of operation k to its host when
- * all members of the host are over with operation k - depth, as the floor of a team's board has it (doc/boards.md): `depth` of slot 0, 8 of
- * others, or fewer, if the heap has messages of no more of them. It reads that from their boards when the least that it has read is not enough.
+ * all members of the host are over with operation k - depth, as the floor of a team's board has it (doc/boards.md): `depth` of slot 0, 8 or 4
+ * of others, or fewer, if the heap has messages of no more of them. It reads that from their boards when the least that it has read is not enough.
  *
  * The graph of a loop (repeat.c) has as many nodes for each operation, the last of which joins it.
  */
@@ -48,15 +48,20 @@ static bool window_synchronizes(const struct coll_request *r)
            r->kind == COLL_ALLTOALL;
 }
 
-#define WINDOW_DEPTH 8 /* CELL_DEPTH of the engine */
+/* CELL_DEPTH of the engine; and of its last slots, from the first of these on */
+#define WINDOW_DEPTH 8
+#define WINDOW_DEPTH_LAST 4
+#define WINDOW_LAST 32
 
 /* The slots of a loop are those of one operation, again for each. */
 static uint32_t window_depth(const struct sim *s, const struct sim_member *m, uint32_t node)
 {
-    uint32_t slots = s->slots, slot = m->g->nodes[node].slot % (slots > 0 ? slots : 1);
-    uint32_t depth = slot > 0 && s->depth > WINDOW_DEPTH ? WINDOW_DEPTH : s->depth;
-    size_t heaps = m->heap_bytes > 0 ? SIM_HEAP_BYTES / m->heap_bytes : depth;
+    uint32_t slot = sim_slot(s, &m->g->nodes[node]), depth = s->depth;
+    uint32_t most = slot == 0 ? depth : slot < WINDOW_LAST ? WINDOW_DEPTH : WINDOW_DEPTH_LAST;
+    size_t heaps;
 
+    depth = depth < most ? depth : most;
+    heaps = m->heap_bytes > 0 ? SIM_HEAP_BYTES / m->heap_bytes : depth;
     return heaps == 0 ? 1 : heaps < depth ? (uint32_t)heaps : depth;
 }
 
@@ -67,7 +72,7 @@ static size_t window_heap_bytes(const struct sim *s, int member)
 
     for (uint32_t node = 0; node < window_per(s, m); node++)
         if (window_is_local_send(s, member, node) && !m->g->nodes[node].lent &&
-            m->g->nodes[node].bytes > SIM_CELL_BYTES)
+            m->g->nodes[node].bytes > sim_cell_bytes(s, &m->g->nodes[node]))
             bytes += m->g->nodes[node].bytes;
     return bytes;
 }
@@ -76,15 +81,17 @@ int sim_window_open(struct sim *s)
 {
     uint32_t depth = (uint32_t)s->options->depth, slots = 0;
 
-    if (s->options->repeat < 2 || depth == 0)
+    if (s->options->repeat < 2)
+        return 0;
+    for (int i = 0; i < s->shape->size; i++)
+        slots = s->member[i].g->slots > slots ? s->member[i].g->slots : slots;
+    s->slots = slots / (uint32_t)s->options->repeat + (slots % (uint32_t)s->options->repeat != 0);
+    if (depth == 0)
         return 0;
     s->over = calloc((size_t)s->shape->hosts * (size_t)s->options->repeat, sizeof(*s->over));
     if (s->over == NULL)
         return sim_fail(s, -ENOMEM, "no memory for %d operations of each host", s->options->repeat);
     s->depth = depth;
-    for (int i = 0; i < s->shape->size; i++)
-        slots = s->member[i].g->slots > slots ? s->member[i].g->slots : slots;
-    s->slots = slots / (uint32_t)s->options->repeat + (slots % (uint32_t)s->options->repeat != 0);
     for (int i = 0; i < s->shape->size; i++) {
         struct sim_member *m = &s->member[i];
 
