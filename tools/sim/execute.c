@@ -168,8 +168,7 @@ static uint64_t execute_fetched(const struct sim *s, uint32_t number, uint64_t t
     uint32_t k = sim_window_of(s, number);
     uint64_t early = t - m->expected, most = s->model->line / 2;
 
-    if (k == 0 || m->expects != k || s->crowded ||
-        sim_slot(s, sim_node(s, number)) != 0)
+    if (k == 0 || m->expects != k || s->crowded || sim_slot(s, sim_node(s, number)) != 0)
         return 0;
     return early < most ? early : most;
 }
