@@ -37,10 +37,10 @@ static int add(struct player *p, rteam_t team, size_t count, int round)
     return rc;
 }
 
-/* Two operations at a time; the memory of one is read by the other process, where that is permitted. */
+/* Two operations at a time; the memory of one, too long for a cell, is read by the other process, where that is permitted. */
 static int overlap(struct player *p, rteam_t team)
 {
-    rcoll_params_t params = rcoll_params_of(RCOLL_BCAST, mine, mine, 100);
+    rcoll_params_t params = rcoll_params_of(RCOLL_BCAST, mine, mine, 1000);
     rplan_t plan[2] = {NULL, NULL};
     int rc = 0;
 
