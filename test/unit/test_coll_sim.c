@@ -224,11 +224,12 @@ static void times_are_those_of_the_rules(void **state)
     struct error err = {""};
 
     (void)state;
-    assert_int_equal(coll_model_parse(&options.model,
-                                      "L=70 m=20 sigma=800 Bcs=10 Bo=20 Bw=10 Bfs=5 step=8 o=250 "
-                                      "Ln=1300 g=100 G=0.1 S=65536",
-                                      &err),
-                     0);
+    assert_int_equal(
+        coll_model_parse(&options.model,
+                         "L=70 m=20 sigma=800 Bc=5 Bcs=10 Bo=20 Bw=10 Bfs=5 step=8 o=250 "
+                         "Ln=1300 g=100 G=0.1 S=65536",
+                         &err),
+        0);
     sim_shape(&shape, 1, 1, 1);
     /* COPY 8 + 50, from its own memory */
     r = sim_time(COLL_GATHER, "flat", 1000, &shape, &options);
@@ -239,9 +240,9 @@ static void times_are_those_of_the_rules(void **state)
     r = sim_time(COLL_BARRIER, "dissemination:2", 0, &shape, &options);
     assert_int_equal(r.time, 86000);
     assert_int_equal(r.part[SIM_LINE], 50000);
-    /* the root: SEND 8 + 100; the line, and that of the heap; RECV 28; COPY 8 + 100, and the line that it misses after that of the cell */
+    /* the root: SEND 8 + 100; the line, and that of the heap; RECV 28; COPY 8 + 200, since it was awaited, and the line that it misses after that of the cell */
     r = sim_time(COLL_BCAST, "flat", 1000, &shape, &options);
-    assert_int_equal(r.time, 108000 + 50000 + 35000 + 28000 + 108000 + 35000);
+    assert_int_equal(r.time, 108000 + 50000 + 35000 + 28000 + 208000 + 35000);
     assert_int_equal(r.messages[0], 1);
     assert_int_equal(r.bytes[0], 1000);
     shape_free(&shape);
@@ -396,8 +397,8 @@ static void memory_that_has_not_changed_is_in_the_cache_of_a_core(void **state)
     options.depth = 64;
     assert_int_equal(
         coll_model_parse(&options.model,
-                         "L=0 m=0 sigma=0 step=0 op=0 f=0 Bo=64 Bs=64 Bcs=12.8 Bw=21.333 "
-                         "Bfo=64 Bfs=12.8 Bxo=64 Bx=12.8 C=8388608",
+                         "L=0 m=0 sigma=0 step=0 op=0 f=0 Bo=64 Bs=64 Bc=12.8 Bcs=12.8 Bw=21.333 "
+                         "Bfo=64 Bf=12.8 Bfs=12.8 Bxo=64 Bx=12.8 C=8388608",
                          &err),
         0);
     sim_shape(&shape, 1, 2, 2);

@@ -201,17 +201,31 @@ struct cache_rate {
     uint64_t had, missed;
 };
 
-static struct cache_rate cache_rate_of(const struct sim *s, const struct graph_node *node,
-                                       bool fetches)
+/* Whether the member waited for the message of its host that it reads: its bytes are in the first cache of their writer still. */
+static bool cache_is_awaited(const struct sim *s, uint32_t number, const struct graph_node *node)
 {
+    int member = s->operation[number].member;
+    const struct sim_operation *receive;
+
+    if (node->from < 0)
+        return false;
+    receive = &s->operation[s->member[member].base + (uint32_t)node->from];
+    return receive->arrived == receive->start &&
+           s->shape->host[s->operation[receive->from].member] == s->shape->host[member];
+}
+
+static struct cache_rate cache_rate_of(const struct sim *s, uint32_t number, bool fetches)
+{
+    const struct graph_node *node = sim_node(s, number);
     const struct coll_model *m = s->model;
     uint64_t after = s->crowded ? cache_more(m->switched, m->own) : 0;
+    bool awaited = cache_is_awaited(s, number, node);
 
     if (fetches)
         return (struct cache_rate){m->refetch + after, m->fetched};
     if (node->kind == GRAPH_FOLD)
-        return (struct cache_rate){m->folded + after, m->added};
-    return (struct cache_rate){m->own + after, m->streamed};
+        return (struct cache_rate){m->folded + after, awaited ? m->fold : m->added};
+    return (struct cache_rate){m->own + after, awaited ? m->copy : m->streamed};
 }
 
 /*
@@ -234,7 +248,7 @@ static uint64_t cache_miss(struct sim *s, uint32_t number)
 static uint64_t cache_read_cost(struct sim *s, uint32_t number, bool fetches)
 {
     const struct graph_node *node = sim_node(s, number);
-    struct cache_rate rate = cache_rate_of(s, node, fetches);
+    struct cache_rate rate = cache_rate_of(s, number, fetches);
     int member = s->operation[number].member;
     struct cache_place place;
     uint64_t cost;
