@@ -54,13 +54,12 @@ enum model_part {
     PART_TAKE, /* rread of a message that is there; over a network completion and fetch are in it */
     PART_READ, /* in a cache of one's own */
     PART_FREE,
-    PART_STREAM, /* a message of a stream without the library */
     /* shared memory */
     PART_POLL,      /* rread_nb that finds nothing */
     PART_HAND_OVER, /* filled, flagged, seen and read without the library */
-    PART_ALONE,     /* as PART_STREAM with one side at work at a time: what takes longer */
     PART_ROW_WRITE, /* rmalloc, filling and rwrite in lines that the reader has had */
     PART_ROW_READ,  /* rread, reading and rfree in lines that the writer has had */
+    PART_ROW_BOTH,  /* that, beside a writer that asks for room and uses it */
     /* a network */
     PART_POST,       /* the call that sends, without the library */
     PART_COMPLETION, /* the call that finds what has arrived */
@@ -68,6 +67,7 @@ enum model_part {
     PART_FETCH,       /* GET alone: a request and the payload back, without the library */
     PART_ROW_PUBLISH, /* rwrite and rread of messages that follow each other */
     PART_ROW_TAKE,
+    PART_STREAM, /* a message of a stream without the library */
     MODEL_PARTS
 };
 

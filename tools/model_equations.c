@@ -205,15 +205,16 @@ static struct model_sum equation_row(const struct model_parts *p, int size, bool
     return s;
 }
 
-/* Both sides work at once, and take lines from each other: by so much a stream without the library is longer than either of its sides. */
+/* A writer that takes less than its reader asks for room in the rest of the time, and takes the line with the answer from the reader. */
 static struct model_sum equation_memory_stream(const struct model_parts *p, int size)
 {
-    struct model_sum s = equation_row(p, size, false);
+    struct model_sum s = equation_row(p, size, false), reader = equation_row(p, size, true);
 
-    equation_longer(&s, equation_row(p, size, true));
-    equation_add(&s, "both at once",
-                 equation_at_least(p->ns[PART_STREAM][size] - p->ns[PART_ALONE][size], 0),
-                 MODEL_NETWORK, false);
+    equation_add(
+        &reader, "both at once",
+        equation_at_least(p->ns[PART_ROW_BOTH][size] - p->ns[PART_ROW_READ][size], 0),
+        MODEL_NETWORK, true);
+    equation_longer(&s, reader);
     return s;
 }
 

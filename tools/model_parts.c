@@ -45,19 +45,19 @@ static const struct {
          "rread of a message that is there; over a network completion and fetch are in it"},
     [PART_READ] = {"read", BOTH, "reading the payload in the cache"},
     [PART_FREE] = {"free", BOTH, "rfree by the reader"},
-    [PART_STREAM] = {"stream", BOTH, "a message of a stream without the library"},
     [PART_POLL] = {"poll", OF(WAY_MEMORY), "rread_nb that finds nothing"},
     [PART_HAND_OVER] = {"hand_over", OF(WAY_MEMORY),
                         "filled, flagged, seen and read without the library"},
-    [PART_ALONE] = {"alone", OF(WAY_MEMORY), "as stream, of the one side or the other"},
     [PART_ROW_WRITE] = {"row_write", OF(WAY_MEMORY), "rmalloc, filling and rwrite in a row, alone"},
     [PART_ROW_READ] = {"row_read", OF(WAY_MEMORY), "rread, reading and rfree in a row, alone"},
+    [PART_ROW_BOTH] = {"row_both", OF(WAY_MEMORY), "that, beside a writer that asks for room"},
     [PART_POST] = {"post", OF(WAY_NETWORK), "the call that sends, without the library"},
     [PART_COMPLETION] = {"completion", OF(WAY_NETWORK), "the call that finds what has arrived"},
     [PART_NETWORK] = {"network", OF(WAY_NETWORK), "one way without both calls"},
     [PART_FETCH] = {"fetch", OF(WAY_NETWORK), "GET: a request, and the payload back"},
     [PART_ROW_PUBLISH] = {"row_publish", OF(WAY_NETWORK), "rwrite of messages in a row"},
     [PART_ROW_TAKE] = {"row_take", OF(WAY_NETWORK), "rread of messages in a row"},
+    [PART_STREAM] = {"stream", OF(WAY_NETWORK), "a message of a stream without the library"},
 };
 
 const struct model_parts model_thunderx2 = {

@@ -19,7 +19,7 @@
 #define CALLS                                                                                      \
     (BIT(PART_ALLOC) | BIT(PART_PUBLISH) | BIT(PART_TAKE) | BIT(PART_FREE) | BIT(PART_POLL))
 #define PAYLOAD (BIT(PART_FILL) | BIT(PART_READ))
-#define LINES BIT(PART_HAND_OVER) /* as a group: what it has besides fill and read, and streams */
+#define LINES BIT(PART_HAND_OVER) /* as a group: what it has besides fill and read, and rows */
 #define LLP (BIT(PART_POST) | BIT(PART_COMPLETION))
 
 static_assert(MODEL_PARTS <= 64, "a group is a word");
@@ -96,21 +96,21 @@ static double what_if_row(const struct model_parts *p, int s, uint64_t which, do
     return after + fmax(row - before, 0) * what_if_of(which, PART_HAND_OVER, factor);
 }
 
-/* hand_over and rows have other parts in them; LINES is the rest, and what streams of lines take. */
+/* hand_over and rows have other parts in them; LINES is the rest, and what rows of both at once take longer. */
 static void what_if_memory(struct model_parts *p, int s, uint64_t which, double factor)
 {
     static const int writer[] = {PART_ALLOC, PART_FILL, PART_PUBLISH},
                      reader[] = {PART_TAKE, PART_READ, PART_FREE};
     const double fill = p->ns[PART_FILL][s], read = p->ns[PART_READ][s],
                  rest = p->ns[PART_HAND_OVER][s] - fill - read,
-                 lines = what_if_of(which, PART_HAND_OVER, factor);
+                 lines = what_if_of(which, PART_HAND_OVER, factor),
+                 both = fmax(p->ns[PART_ROW_BOTH][s] - p->ns[PART_ROW_READ][s], 0);
 
     p->ns[PART_HAND_OVER][s] = what_if_of(which, PART_FILL, factor) * fill +
                                what_if_of(which, PART_READ, factor) * read + lines * rest;
     p->ns[PART_ROW_WRITE][s] = what_if_row(p, s, which, factor, writer, p->ns[PART_ROW_WRITE][s]);
     p->ns[PART_ROW_READ][s] = what_if_row(p, s, which, factor, reader, p->ns[PART_ROW_READ][s]);
-    p->ns[PART_STREAM][s] *= lines;
-    p->ns[PART_ALONE][s] *= lines;
+    p->ns[PART_ROW_BOTH][s] = p->ns[PART_ROW_READ][s] + lines * both;
 }
 
 /* rwrite has the call that sends in it, rread the one that receives, and what is fetched; those in a row have their shares. */

@@ -8,13 +8,10 @@
  *
  *     hand_over             a message to and fro without the library
  *     row_write, row_read   messages of a pipe in a row: one side works, then the other one, which waits meanwhile
- *     alone                 the same without the library: of both sides what takes longer
- *     stream                that with both sides at work
+ *     row_both              as row_read, beside a writer that asks for room and uses it, as where a stream waits for its reader
  *
  * Without the library a message is a slot of one line, with a number and, up to PARTS_SLOT bytes, the payload; a longer one is in a
  * window of as many bytes as the heap of the latency test, so its lines are where those of a message are.
- *
- * Invariant: slot n % PARTS_SLOTS is written again only when `freed` of its reader is n or more.
  */
 #include "perf_parts.h"
 
@@ -29,6 +26,7 @@
 #define PARTS_SLOTS 64
 #define PARTS_LINE 64
 #define PARTS_PUSH 2048u /* payloads of more bytes are not pushed */
+#define PARTS_ASKED 8    /* bytes of a message that only asks for room, and rides in its slot */
 #define PARTS_ROW 56     /* messages of a row, fewer than slots of the ring, */
 #define PARTS_ROW_BYTES (PARTS_WINDOW / 8 * 7) /* and fewer bytes than the heap has */
 
@@ -42,10 +40,8 @@ static_assert(sizeof(struct parts_slot) == PARTS_LINE, "a slot is a line");
 /* The memory of a rank that the other one reads. */
 struct parts_words {
     struct parts_slot slot[PARTS_SLOTS];
-    _Atomic uint64_t freed; /* number of the last message that this rank has read */
-    char unused[PARTS_LINE - sizeof(uint64_t)];
     _Atomic uint64_t turn; /* turns that this rank has ended */
-    char rest[4096 - PARTS_LINE - sizeof(uint64_t)];
+    char rest[4096 - sizeof(uint64_t)];
     char window[PARTS_WINDOW];
 };
 
@@ -184,7 +180,7 @@ static inline void memory_pause(void)
 #endif
 }
 
-PERF_INLINE void memory_put(uint64_t number, size_t size, bool push)
+PERF_INLINE void memory_put(uint64_t number, size_t size)
 {
     struct parts_slot *s = &memory.mine->slot[number % PARTS_SLOTS];
     const uint64_t offset = number * size % PARTS_WINDOW;
@@ -194,7 +190,7 @@ PERF_INLINE void memory_put(uint64_t number, size_t size, bool push)
     s->offset = offset; /* just before the number: the other rank polls this line */
     /* release: the payload is complete; pairs with memory_get */
     atomic_store_explicit(&s->number, number, memory_order_release);
-    if (push && size > PARTS_SLOT && size <= PARTS_PUSH)
+    if (size > PARTS_SLOT && size <= PARTS_PUSH)
         memory_push(payload, size);
 }
 
@@ -220,40 +216,12 @@ PERF_INLINE double memory_hand_over(const struct parts *p, size_t size)
     for (long i = 0; i < turns; i++) {
         memory.number++;
         if (p->rank == 0)
-            memory_put(memory.number, size, true);
+            memory_put(memory.number, size);
         memory_get(memory.number, size);
         if (p->rank != 0)
-            memory_put(memory.number, size, true);
+            memory_put(memory.number, size);
     }
     return (perf_now_ns() - began - p->clock) / (double)turns / 2;
-}
-
-/* From rank 0 to rank 1. */
-PERF_INLINE double memory_stream(const struct parts *p, size_t size)
-{
-    const uint64_t first = memory.number, last = first + 20 * (uint64_t)memory_turns(size),
-                   fits = PARTS_WINDOW / size, most = fits < PARTS_SLOTS ? fits : PARTS_SLOTS;
-    const double began = perf_now_ns();
-    uint64_t freed = first;
-
-    for (uint64_t n = first + 1; n <= last && p->rank == 0; n++) {
-        while (n - freed > most / 2) {
-            /* acquire: pairs with the release below */
-            freed = atomic_load_explicit(&memory.other->freed, memory_order_acquire);
-            if (n - freed <= most)
-                break;
-        }
-        memory_put(n, size, false);
-    }
-    for (uint64_t n = first + 1; n <= last && p->rank != 0; n++) {
-        memory_get(n, size);
-        /* release: slot and payload have been read; pairs with the acquire above */
-        atomic_store_explicit(&memory.mine->freed, n, memory_order_release);
-    }
-    while (p->rank == 0 && freed != last)
-        freed = atomic_load_explicit(&memory.other->freed, memory_order_acquire);
-    memory.number = last;
-    return (perf_now_ns() - began - p->clock) / (double)(last - first);
 }
 
 /* ---- rows: one side works, then the other one ---- */
@@ -283,8 +251,6 @@ static double memory_end_turn(const struct parts *p, double began)
     took = perf_now_ns() - began - p->clock;
     /* release: the row is complete; pairs with memory_await_turn */
     atomic_store_explicit(&memory.mine->turn, memory.turn, memory_order_release);
-    if (p->rank == 0)
-        memory_await_turn();
     return took;
 }
 
@@ -297,29 +263,57 @@ static double memory_row(const struct parts *p, struct perf_link *link)
 {
     const int messages = memory_row_messages(link->size);
     const double began = memory_begin_turn(p);
+    double took;
 
     for (int i = 0; i < messages && p->rank == 0; i++)
         perf_send(link, (uint64_t)i, PERF_TOUCH, false);
     for (int i = 0; i < messages && p->rank != 0; i++)
         perf_receive(link, (uint64_t)i, PERF_TOUCH, false);
-    return memory_end_turn(p, began) / messages;
+    took = memory_end_turn(p, began);
+    if (p->rank == 0)
+        memory_await_turn();
+    return took / messages;
 }
 
-PERF_INLINE double memory_alone(const struct parts *p, size_t size)
+/*
+ * The writer of a full ring asks for room, and what it gets it uses at once: for each message that is read of one pipe it writes one of
+ * the other. To make each count, it holds as many messages of the first pipe.
+ */
+static void memory_ask_and_write(const struct perf_link *full, struct perf_link *other)
 {
-    const int messages = memory_row_messages(size);
-    const uint64_t first = memory.number, last = first + (uint64_t)messages;
-    const double began = memory_begin_turn(p);
+    const int messages = memory_row_messages(other->size);
+    raddr_t held[PARTS_SLOTS];
+    int asked = 0, sent = 0;
 
-    for (uint64_t n = first + 1; n <= last && p->rank == 0; n++)
-        memory_put(n, size, false);
-    for (uint64_t n = first + 1; n <= last && p->rank != 0; n++) {
-        memory_get(n, size);
-        /* release: as in memory_stream */
-        atomic_store_explicit(&memory.mine->freed, n, memory_order_release);
+    /* acquire: as in memory_await_turn */
+    while (atomic_load_explicit(&memory.other->turn, memory_order_acquire) != memory.turn) {
+        if (asked == PARTS_SLOTS || rroom(full->out, PARTS_ASKED) != 0)
+            continue;
+        if ((held[asked++] = rmalloc(full->out, PARTS_ASKED)) == ADDR_NULL)
+            perf_fail(full->out, "rmalloc", -errno);
+        if (asked > PARTS_SLOTS - messages && sent < messages)
+            perf_send(other, (uint64_t)sent++, PERF_TOUCH, false);
     }
-    memory.number = last;
-    return memory_end_turn(p, began) / messages;
+    while (sent < messages)
+        perf_send(other, (uint64_t)sent++, PERF_TOUCH, false);
+    while (asked > 0)
+        parts_must(rfree(full->out, held[--asked]), full->out, "rfree");
+}
+
+/* The reader reads a row while the writer writes one of another pipe. */
+static double memory_row_beside(const struct parts *p, struct perf_link *read,
+                                struct perf_link *written)
+{
+    const int messages = memory_row_messages(read->size);
+    const double began = memory_begin_turn(p);
+    double took;
+
+    for (int i = 0; i < messages && p->rank != 0; i++)
+        perf_receive(read, (uint64_t)i, PERF_TOUCH, false);
+    took = memory_end_turn(p, began);
+    if (p->rank == 0)
+        memory_ask_and_write(read, written);
+    return took / messages;
 }
 
 /* Functions for each size, in which it is a constant. */
@@ -327,70 +321,69 @@ PERF_INLINE double memory_alone(const struct parts *p, size_t size)
     static double memory_hand_over_##size(const struct parts *p)                                   \
     {                                                                                              \
         return memory_hand_over(p, size);                                                          \
-    }                                                                                              \
-    static double memory_stream_##size(const struct parts *p) { return memory_stream(p, size); }   \
-    static double memory_alone_##size(const struct parts *p) { return memory_alone(p, size); }
+    }
 
 MEMORY_OF(8)
 MEMORY_OF(64)
 MEMORY_OF(4096)
 MEMORY_OF(65536)
 
-typedef double memory_sample_of(const struct parts *p);
-
-enum { BARE_HAND_OVER, BARE_ALONE, BARE_STREAM, BARES };
-
 /* The first rounds are not counted: 400 messages of 4 KiB, more than a lap of the window, and 40 of 64 KiB. */
-static void memory_bare(const struct parts *p, int size, double sample[BARES][PARTS_SAMPLES])
+static void memory_bare(const struct parts *p, int size, double *sample)
 {
-    static memory_sample_of *const of[BARES][PARTS_SIZES] = {
-        [BARE_HAND_OVER] = {memory_hand_over_8, memory_hand_over_64, memory_hand_over_4096,
-                            memory_hand_over_65536},
-        [BARE_ALONE] = {memory_alone_8, memory_alone_64, memory_alone_4096, memory_alone_65536},
-        [BARE_STREAM] = {memory_stream_8, memory_stream_64, memory_stream_4096,
-                         memory_stream_65536}};
+    static double (*const hand_over[])(const struct parts *) = {
+        memory_hand_over_8, memory_hand_over_64, memory_hand_over_4096, memory_hand_over_65536};
 
-    for (int bare = 0; bare < BARES; bare++)
-        for (int i = -20; i < p->rounds; i++)
-            sample[bare][i < 0 ? 0 : i] = of[bare][size](p);
+    for (int i = -20; i < p->rounds; i++)
+        sample[i < 0 ? 0 : i] = hand_over[size](p);
 }
 
-/* After a stream over the whole heap twice: no page of it is touched for the first time, and the lines of a row are those of a lap ago. */
-static void memory_rows(const struct parts *p, int size, double *sample)
-{
-    struct perf_link link = {0};
+enum { ROW_WRITE, ROW_READ, ROW_BOTH, ROWS };
 
-    perf_link_open(&link, p->o, p->rank, p->op, parts_size[size]);
-    for (long i = 0; i < 2 * link.in_flight; i++)
+/* After a stream over the whole heap twice: no page of it is touched for the first time, and the lines of a row are those of a lap ago. */
+static void memory_open(const struct parts *p, int size, struct perf_link *link)
+{
+    perf_link_open(link, p->o, p->rank, p->op, parts_size[size]);
+    for (long i = 0; i < 2 * link->in_flight; i++)
         if (p->rank == 0)
-            perf_send(&link, (uint64_t)i, PERF_TOUCH, false);
+            perf_send(link, (uint64_t)i, PERF_TOUCH, false);
         else
-            perf_receive(&link, (uint64_t)i, PERF_TOUCH, false);
+            perf_receive(link, (uint64_t)i, PERF_TOUCH, false);
+}
+
+static void memory_rows(const struct parts *p, int size, double sample[ROWS][PARTS_SAMPLES])
+{
+    struct perf_link link[2] = {{.context = 0}, {.context = 1}};
+
+    memory_open(p, size, &link[0]);
+    memory_open(p, size, &link[1]);
     for (int i = -5; i < p->rounds; i++)
-        sample[i < 0 ? 0 : i] = memory_row(p, &link);
-    perf_link_close(&link);
+        sample[p->rank][i < 0 ? 0 : i] = memory_row(p, &link[0]);
+    for (int i = 0; i < memory_row_messages(parts_size[size]) && p->rank == 0; i++)
+        perf_send(&link[0], (uint64_t)i, PERF_TOUCH, false);
+    for (int i = -6; i < p->rounds; i++)
+        sample[ROW_BOTH][i < 0 ? 0 : i] = memory_row_beside(p, &link[i & 1], &link[~i & 1]);
+    for (int i = 0; i < memory_row_messages(parts_size[size]) && p->rank != 0; i++)
+        perf_receive(&link[p->rounds & 1], (uint64_t)i, PERF_TOUCH, false);
+    perf_link_close(&link[0]);
+    perf_link_close(&link[1]);
 }
 
 static void memory_both(const struct parts *p, int size)
 {
-    static double row[2][PARTS_SAMPLES], bare[BARES][PARTS_SAMPLES], alone[PARTS_SAMPLES];
+    static double row[ROWS][PARTS_SAMPLES];
 
-    memory_rows(p, size, row[0]);
-    memory_bare(p, size, bare);
+    memory_bare(p, size, row[0]);
+    parts_report(p, "hand_over", size, row[0], p->rounds);
+    memory_rows(p, size, row);
     if (p->rank != 0) {
-        parts_must(network_send(0, row[0], sizeof(row[0])), NULL, "network_send");
-        parts_must(network_send(0, bare[BARE_ALONE], sizeof(alone)), NULL, "network_send");
+        parts_must(network_send(0, row[ROW_READ], 2 * sizeof(row[0])), NULL, "network_send");
         return;
     }
-    parts_must(network_recv(1, row[1], sizeof(row[1])), NULL, "network_recv");
-    parts_must(network_recv(1, alone, sizeof(alone)), NULL, "network_recv");
-    for (int i = 0; i < p->rounds; i++)
-        bare[BARE_ALONE][i] = fmax(bare[BARE_ALONE][i], alone[i]);
-    parts_report(p, "hand_over", size, bare[BARE_HAND_OVER], p->rounds);
-    parts_report(p, "row_write", size, row[0], p->rounds);
-    parts_report(p, "row_read", size, row[1], p->rounds);
-    parts_report(p, "alone", size, bare[BARE_ALONE], p->rounds);
-    parts_report(p, "stream", size, bare[BARE_STREAM], p->rounds);
+    parts_must(network_recv(1, row[ROW_READ], 2 * sizeof(row[0])), NULL, "network_recv");
+    parts_report(p, "row_write", size, row[ROW_WRITE], p->rounds);
+    parts_report(p, "row_read", size, row[ROW_READ], p->rounds);
+    parts_report(p, "row_both", size, row[ROW_BOTH], p->rounds);
 }
 
 void parts_memory(struct parts *p)
