@@ -210,10 +210,9 @@ static struct model_sum equation_memory_stream(const struct model_parts *p, int 
 {
     struct model_sum s = equation_row(p, size, false), reader = equation_row(p, size, true);
 
-    equation_add(
-        &reader, "both at once",
-        equation_at_least(p->ns[PART_ROW_BOTH][size] - p->ns[PART_ROW_READ][size], 0),
-        MODEL_NETWORK, true);
+    equation_add(&reader, "both at once",
+                 equation_at_least(p->ns[PART_ROW_BOTH][size] - p->ns[PART_ROW_READ][size], 0),
+                 MODEL_NETWORK, true);
     equation_longer(&s, reader);
     return s;
 }

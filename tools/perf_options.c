@@ -291,6 +291,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (o->heap > 0 && o->bound > 0)
             argp_error(state, "--heap and --bound are two ways to give the size of the heap");
+        if (o->parts && ((o->slots > 0 && o->slots < 64) || o->heap > 0 || o->bound > 0))
+            argp_error(state,
+                       "-t parts writes rows of 56 messages: --slots must be 64 or more, and "
+                       "--heap and --bound not given");
         if (o->algorithm > RMALLOC_NEXT_FIT && o->sync == RPIPE_SYNC_BLOCKS && o->sync_name != NULL)
             argp_error(state, "--sync is blocks, which only --algorithm next can use; set --sync "
                               "tags or channel");
