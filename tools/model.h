@@ -59,7 +59,7 @@ enum model_part {
     PART_HAND_OVER, /* filled, flagged, seen and read without the library */
     PART_ROW_WRITE, /* rmalloc, filling and rwrite in lines that the reader has had */
     PART_ROW_READ,  /* rread, reading and rfree in lines that the writer has had */
-    PART_ROW_BOTH,  /* that, beside a writer that asks for room and uses it */
+    PART_ROW_BOTH,  /* that, beside a writer that asks for credits and uses it */
     /* a network */
     PART_POST,       /* the call that sends, without the library */
     PART_COMPLETION, /* the call that finds what has arrived */

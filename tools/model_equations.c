@@ -205,7 +205,7 @@ static struct model_sum equation_row(const struct model_parts *p, int size, bool
     return s;
 }
 
-/* A writer that takes less than its reader asks for room in the rest of the time, and takes the line with the answer from the reader. */
+/* A writer that takes less than its reader asks for credits in the rest of the time, and takes the line with the answer from the reader. */
 static struct model_sum equation_memory_stream(const struct model_parts *p, int size)
 {
     struct model_sum s = equation_row(p, size, false), reader = equation_row(p, size, true);

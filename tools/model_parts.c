@@ -50,7 +50,7 @@ static const struct {
                         "filled, flagged, seen and read without the library"},
     [PART_ROW_WRITE] = {"row_write", OF(WAY_MEMORY), "rmalloc, filling and rwrite in a row, alone"},
     [PART_ROW_READ] = {"row_read", OF(WAY_MEMORY), "rread, reading and rfree in a row, alone"},
-    [PART_ROW_BOTH] = {"row_both", OF(WAY_MEMORY), "that, beside a writer that asks for room"},
+    [PART_ROW_BOTH] = {"row_both", OF(WAY_MEMORY), "that, beside a writer that asks for credits"},
     [PART_POST] = {"post", OF(WAY_NETWORK), "the call that sends, without the library"},
     [PART_COMPLETION] = {"completion", OF(WAY_NETWORK), "the call that finds what has arrived"},
     [PART_NETWORK] = {"network", OF(WAY_NETWORK), "one way without both calls"},

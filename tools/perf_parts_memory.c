@@ -8,7 +8,7 @@
  *
  *     hand_over             a message to and fro without the library
  *     row_write, row_read   messages of a pipe in a row: one side works, then the other one, which waits meanwhile
- *     row_both              as row_read, beside a writer that asks for room and uses it, as where a stream waits for its reader
+ *     row_both              as row_read, beside a writer that asks for credits and uses it, as where a stream waits for its reader
  *
  * Without the library a message is a slot of one line, with a number and, up to PARTS_SLOT bytes, the payload; a longer one is in a
  * window of as many bytes as the heap of the latency test, so its lines are where those of a message are.
@@ -26,7 +26,7 @@
 #define PARTS_SLOTS 64
 #define PARTS_LINE 64
 #define PARTS_PUSH 2048u /* payloads of more bytes are not pushed */
-#define PARTS_ASKED 8    /* bytes of a message that only asks for room, and rides in its slot */
+#define PARTS_ASKED 8    /* bytes of a message that only asks for credits, and rides in its slot */
 #define PARTS_ROW 56     /* messages of a row, fewer than slots of the ring, */
 #define PARTS_ROW_BYTES (PARTS_WINDOW / 8 * 7) /* and fewer bytes than the heap has */
 
@@ -276,7 +276,7 @@ static double memory_row(const struct parts *p, struct perf_link *link)
 }
 
 /*
- * The writer of a full ring asks for room, and what it gets it uses at once: for each message that is read of one pipe it writes one of
+ * The writer of a full ring asks for credits, and what it gets it uses at once: for each message that is read of one pipe it writes one of
  * the other. To make each count, it holds as many messages of the first pipe.
  */
 static void memory_ask_and_write(const struct perf_link *full, struct perf_link *other)
