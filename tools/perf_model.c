@@ -323,7 +323,7 @@ static double model_bcasts(void)
 /* Operations of a loop that wait for nothing. Of two members the root calls first, then the receiver, while the other one sleeps and takes no lines away; of both, the mean. */
 static double model_operation(void)
 {
-    double took = 0, of_other;
+    double took = 0, of_other = 0;
 
     model_must(rcoll_barrier(model_team), NULL);
     if (rcoll_size(model_team) == 1)

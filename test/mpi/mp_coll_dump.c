@@ -124,14 +124,13 @@ static void graph_of_the_program(rteam_t team)
     uint64_t from = (uint64_t)mp_rank, into = 0;
     rgraph_t graph;
     rplan_t plan;
-    int got;
+    rcoll_ref_t got = {.base = -1};
 
     CHECK_OK(NULL, rcoll_graph(&graph, team, 0));
     CHECK(NULL, rcoll_graph_send(graph, &next, 1, 7, (rcoll_ref_t){.base = RCOLL_FROM},
                                  sizeof(from)) >= 0);
-    got = rcoll_graph_recv(graph, last, 7, sizeof(into));
-    CHECK(NULL, rcoll_graph_copy(graph, (rcoll_ref_t){.base = RCOLL_INTO},
-                                 (rcoll_ref_t){.base = got}, sizeof(into)) >= 0);
+    got.base = rcoll_graph_recv(graph, last, 7, sizeof(into));
+    CHECK(NULL, rcoll_graph_copy(graph, (rcoll_ref_t){.base = RCOLL_INTO}, got, sizeof(into)) >= 0);
     CHECK_OK(NULL, rcoll_graph_plan(&plan, graph, &from, sizeof(from), &into, sizeof(into)));
     dump_has(plan, RCOLL_TEXT, "  2: copy 8 bytes of view 1+0 into INTO+0; after 1\n");
     dump_has(plan, RCOLL_JSON, "\"slot\": 7");

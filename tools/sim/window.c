@@ -98,7 +98,7 @@ int sim_window_open(struct sim *s)
         m->heap_bytes = window_heap_bytes(s, i);
         for (uint32_t node = 0; node < m->g->count && !window_synchronizes(s->request); node++)
             if (window_is_local_send(s, i, node) &&
-                node / window_per(s, m) >= window_depth(s, m, node))
+                node >= (uint64_t)window_depth(s, m, node) * window_per(s, m))
                 s->operation[m->base + node].waits++;
     }
     return 0;

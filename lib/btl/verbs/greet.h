@@ -7,8 +7,8 @@
 
 #include "btl/verbs/verbs.h"
 
-/* For the service thread: the completion queue of greetings of a context is not empty. */
-void verbs_greet_received(void *context);
+/* For the service thread: the completion queue of greetings of a context, arg, is not empty. */
+void verbs_greet_received(void *arg);
 /*
  * Posts the receive for the other end's first message, before the connection is established. 0 or
  * -errno.
