@@ -55,7 +55,7 @@ static void test_second_thread(void **state)
     assert_false(enters("second"));
     child = fork();
     if (child == 0) { /* without that thread */
-        bool twice = enters("child") && enters("child");
+        bool once = enters("child"), twice = once && enters("again");
 
         one_thread_leave(&object);
         one_thread_leave(&object);
