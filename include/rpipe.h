@@ -263,8 +263,8 @@ int rregion_open(rregion_t *region, rch_t ch, void *buf, size_t bytes);
 
 /*
  * The same of memory of a device at buf: copy_out and copy_in of the table move its bytes, where no network reads them by itself. ch and
- * buf NULL: memory that its alloc makes and rregion_close frees, which other processes of this host can import (windows). The table stays
- * in place until the region is closed.
+ * buf NULL: memory that alloc of the table makes, and rregion_close frees; other processes of this host can import it (windows). The table
+ * stays in place until the region is closed.
  */
 int rregion_open_device(rregion_t *region, rch_t ch, const rmemory_ops_t *memory, void *buf,
                         size_t bytes);

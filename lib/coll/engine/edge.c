@@ -387,7 +387,7 @@ static bool edge_may_keep(const struct rteam *t, const struct edge *edge, uint64
     return true;
 }
 
-/* Which operation of this number does the other end wait in? Compared with what has been started here, if that is known still. */
+/* The other end waits in this operation of that number: compared with what has been started here, if that is known still. */
 static int edge_check_probe(struct rteam *t, const struct operation *o, int member, uint64_t tag)
 {
     const struct operation probed = {.number = o->number + (uint64_t)edge_distance(tag, o->number)};
