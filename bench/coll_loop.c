@@ -10,8 +10,8 @@
 #include <time.h>
 
 static const char *const loop_names[LOOP_KINDS] = {
-    "barrier", "bcast",  "reduce",    "allreduce", "reduce_scatter",
-    "scan",    "gather", "allgather", "scatter",   "alltoall"};
+    "barrier", "bcast",     "reduce",  "allreduce", "reduce_scatter", "scan",      "exscan",
+    "gather",  "allgather", "scatter", "alltoall",  "gatherv",        "allgatherv", "alltoallv"};
 
 struct coll_loop {
     const struct coll_library *library;
@@ -36,6 +36,38 @@ static void loop_fail(const struct coll_loop *loop, const char *what)
     loop->library->abort(1);
 }
 
+/* ---- blocks of unequal length ---- */
+
+static int loop_rank, loop_ranks; /* of coll_loop_counts */
+
+static size_t loop_uneven(size_t count, int place)
+{
+    return place % 2 == 0 ? count - count / 2 : count + count / 2;
+}
+
+const struct coll_counts *coll_loop_counts(enum coll_loop_kind kind, size_t bytes)
+{
+    static struct coll_counts found;
+    static enum coll_loop_kind of = LOOP_KINDS;
+    static size_t of_bytes;
+    int at = 0;
+
+    if (of == kind && of_bytes == bytes)
+        return &found;
+    for (int i = 0; i < loop_ranks; i++) {
+        int place = kind == LOOP_ALLTOALLV ? loop_rank + i : i;
+
+        found.elements[i] = loop_uneven(bytes / sizeof(double), place);
+        found.counts[i] = (int)found.elements[i];
+        found.displacements[i] = at;
+        at += found.counts[i];
+    }
+    found.mine = found.counts[loop_rank];
+    of = kind;
+    of_bytes = bytes;
+    return &found;
+}
+
 /* ---- contents: small whole numbers, whose sums are exact ---- */
 
 static double loop_value(int member, size_t i)
@@ -43,9 +75,12 @@ static double loop_value(int member, size_t i)
     return (double)(member + 1) * (double)(1 + i % 7);
 }
 
+/* Blocks at `from`; of an alltoallv some are longer. */
 static size_t loop_blocks(const struct coll_loop *loop, enum coll_loop_kind kind)
 {
-    return kind == LOOP_REDUCE_SCATTER || kind >= LOOP_GATHER ? (size_t)loop->ranks : 1;
+    bool one = kind != LOOP_REDUCE_SCATTER && kind < LOOP_GATHER;
+
+    return one ? 1 : (size_t)loop->ranks + (kind >= LOOP_GATHERV);
 }
 
 static void loop_fill(const struct coll_loop *loop, enum coll_loop_kind kind)
@@ -57,6 +92,22 @@ static void loop_fill(const struct coll_loop *loop, enum coll_loop_kind kind)
 
         memcpy(loop->from + i * sizeof(x), &x, sizeof(x));
     }
+}
+
+/* Element i of the result of a kind with counts: it is that of a block of some member, whose block for this one begins behind others. */
+static double loop_expected_uneven(enum coll_loop_kind kind, size_t count, size_t i)
+{
+    size_t begin = 0;
+    int member = 0;
+
+    for (size_t n; member < loop_ranks; member++, i -= n) {
+        n = loop_uneven(count, kind == LOOP_ALLTOALLV ? loop_rank + member : member);
+        if (i < n)
+            break;
+    }
+    for (int k = 0; kind == LOOP_ALLTOALLV && k < loop_rank; k++)
+        begin += loop_uneven(count, member + k);
+    return loop_value(member, begin + i);
 }
 
 /* Element i of the result, with root 0. */
@@ -72,6 +123,8 @@ static double loop_expected(const struct coll_loop *loop, enum coll_loop_kind ki
         return loop_value(0, mine + i) * n * (n + 1) / 2;
     case LOOP_SCAN:
         return loop_value(0, i) * (loop->rank + 1) * (loop->rank + 2) / 2;
+    case LOOP_EXSCAN:
+        return loop_value(0, i) * loop->rank * (loop->rank + 1) / 2;
     case LOOP_GATHER:
     case LOOP_ALLGATHER:
         return loop_value(member, i % count);
@@ -79,26 +132,45 @@ static double loop_expected(const struct coll_loop *loop, enum coll_loop_kind ki
         return loop_value(0, mine + i);
     case LOOP_ALLTOALL:
         return loop_value(member, mine + i % count);
+    case LOOP_GATHERV:
+    case LOOP_ALLGATHERV:
+    case LOOP_ALLTOALLV:
+        return loop_expected_uneven(kind, count, i);
     default:
         return loop_value(0, i) * n * (n + 1) / 2;
     }
 }
 
+/* Elements of the result of this member, with root 0. */
+static size_t loop_result(const struct coll_loop *loop, enum coll_loop_kind kind)
+{
+    size_t count = loop->bytes / sizeof(double);
+
+    if (kind == LOOP_BARRIER || (kind == LOOP_EXSCAN && loop->rank == 0))
+        return 0;
+    if ((kind == LOOP_REDUCE || kind == LOOP_GATHER || kind == LOOP_GATHERV) && loop->rank != 0)
+        return 0;
+    if (kind >= LOOP_GATHERV) {
+        const struct coll_counts *c = coll_loop_counts(kind, loop->bytes);
+        int last = loop->ranks - 1;
+
+        return (size_t)(c->displacements[last] + c->counts[last]);
+    }
+    return kind < LOOP_GATHER || kind == LOOP_SCATTER ? count : count * (size_t)loop->ranks;
+}
+
 static void loop_check(const struct coll_loop *loop, enum coll_loop_kind kind)
 {
-    bool whole = kind == LOOP_GATHER || kind == LOOP_ALLGATHER || kind == LOOP_ALLTOALL;
-    size_t n = loop->bytes / sizeof(double) * (whole ? (size_t)loop->ranks : 1);
+    size_t n = loop_result(loop, kind);
 
     loop_fill(loop, kind);
-    memset(loop->into, 0, loop->bytes * (size_t)loop->ranks);
+    memset(loop->into, 0, loop->bytes * ((size_t)loop->ranks + 1));
     if (kind == LOOP_BCAST && loop->rank == 0)
         memcpy(loop->into, loop->from, loop->bytes);
     loop->library->run(kind, loop->from, loop->into, loop->bytes, 0);
     if (loop->library->copy_result != NULL)
         loop->library->copy_result(loop->into);
-    if ((kind == LOOP_REDUCE || kind == LOOP_GATHER) && loop->rank != 0)
-        return;
-    for (size_t i = 0; i < n && kind != LOOP_BARRIER; i++) {
+    for (size_t i = 0; i < n; i++) {
         double x;
 
         memcpy(&x, loop->into + i * sizeof(x), sizeof(x));
@@ -218,17 +290,21 @@ static int loop_usage(const struct coll_loop *loop, FILE *to, int status)
                 "usage: %s [--batches N] [--seconds S] [--fixed-root] [--overlap] KIND:BYTES...\n"
                 "Times of collectives, as one line of JSON. KIND is barrier, bcast, reduce, "
                 "allreduce, reduce_scatter, scan,\n"
-                "gather, allgather, scatter or alltoall; BYTES, a multiple of 8 up to 64 MiB, is "
-                "what a member contributes, or a block. The root is each member in turn, or 0.\n",
+                "exscan, gather, allgather, scatter, alltoall, gatherv, allgatherv or alltoallv; "
+                "BYTES, a multiple of 8 up to 64 MiB, is\n"
+                "what a member contributes, or a block, or with v half of the sum of two. The root "
+                "is each member in turn, or 0.\n",
                 loop->library->program);
     return status;
 }
 
-static void *loop_alloc(const struct coll_loop *loop)
+static void *loop_alloc(const struct coll_loop *loop, enum coll_loop_kind kind)
 {
+    size_t blocks = (size_t)loop->ranks + (kind >= LOOP_GATHERV);
+
     if (loop->library->alloc != NULL)
-        return loop->library->alloc((size_t)loop->ranks * loop->bytes);
-    return calloc((size_t)loop->ranks, loop->bytes);
+        return loop->library->alloc(blocks * loop->bytes);
+    return calloc(blocks, loop->bytes);
 }
 
 static void loop_release(const struct coll_loop *loop, void *mem)
@@ -249,8 +325,8 @@ static int loop_run_cases(struct coll_loop *loop, char **cases, int n)
         if (kind == LOOP_KINDS || loop->bytes == 0 || loop->bytes % 8 != 0 ||
             loop->bytes > 64 << 20)
             return loop_usage(loop, stderr, 2);
-        loop->from = loop_alloc(loop);
-        loop->into = calloc((size_t)loop->ranks, loop->bytes);
+        loop->from = loop_alloc(loop, (enum coll_loop_kind)kind);
+        loop->into = calloc((size_t)loop->ranks + 1, loop->bytes);
         if (loop->from == NULL || loop->into == NULL)
             loop_fail(loop, "no memory");
         if (loop->overlap)
@@ -294,6 +370,10 @@ int coll_loop_main(const struct coll_library *library, int rank, int ranks, int 
     }
     if (loop.overlap && library->start == NULL)
         return loop_usage(&loop, stderr, 2);
+    loop_rank = rank;
+    loop_ranks = ranks;
+    if (ranks > COLL_LOOP_MEMBERS)
+        loop_fail(&loop, "too many members");
     if (optind == argc || loop.batches < 1 || !(loop.seconds > 0 && loop.seconds < 60))
         return loop_usage(&loop, stderr, 2);
     if (rank == 0)

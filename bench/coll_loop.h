@@ -3,7 +3,7 @@
  * coll_loop.h: collectives in loops, as bench/compare_coll measures them: what ours (coll_ours.c) and MPI (mpi_coll.c) have in common.
  *
  * Each case is a kind and a length. A batch is a loop of operations of at least --seconds, with a barrier before and after it; the
- * root rotates, unless --fixed-root is given. Sums are of doubles. A case is checked before it is measured. Rank 0 prints one line of JSON: the time of an
+ * root rotates, unless --fixed-root is given. Kinds that end in v have blocks of unequal length (coll_loop_counts). Sums are of doubles. A case is checked before it is measured. Rank 0 prints one line of JSON: the time of an
  * operation in each batch, ns, by its own clock.
  *
  * --overlap: of an allreduce that is started, computed beside for as long as it takes by itself, and waited for: the part of its time that
@@ -14,6 +14,8 @@
 
 #include <stddef.h>
 
+#define COLL_LOOP_MEMBERS 64 /* more than any benchmark has */
+
 enum coll_loop_kind {
     LOOP_BARRIER,
     LOOP_BCAST,
@@ -21,11 +23,22 @@ enum coll_loop_kind {
     LOOP_ALLREDUCE,
     LOOP_REDUCE_SCATTER,
     LOOP_SCAN,
+    LOOP_EXSCAN,
     LOOP_GATHER,
     LOOP_ALLGATHER,
     LOOP_SCATTER,
     LOOP_ALLTOALL,
+    LOOP_GATHERV,
+    LOOP_ALLGATHERV,
+    LOOP_ALLTOALLV,
     LOOP_KINDS
+};
+
+/* Blocks of gatherv, allgatherv and alltoallv at this member, in doubles: as many for ours and for MPI, one after the other. */
+struct coll_counts {
+    size_t elements[COLL_LOOP_MEMBERS];
+    int counts[COLL_LOOP_MEMBERS], displacements[COLL_LOOP_MEMBERS];
+    int mine; /* what this member contributes to a gatherv or an allgatherv */
 };
 
 struct coll_library {
@@ -44,6 +57,12 @@ struct coll_library {
     void (*start)(const void *from, void *into, size_t bytes);
     void (*finish)(void);
 };
+
+/*
+ * The blocks of a kind that ends in v: of an even member half of `bytes`, of an odd one one and a half; of an alltoallv those between two
+ * members whose sum is even, or odd.
+ */
+const struct coll_counts *coll_loop_counts(enum coll_loop_kind kind, size_t bytes);
 
 /* Reads the options, measures and prints. Returns the exit status. */
 int coll_loop_main(const struct coll_library *library, int rank, int ranks, int argc, char **argv);

@@ -15,6 +15,22 @@ static rteam_t team;
 
 static void ours_abort(int status) { network_abort(status); }
 
+/* Blocks of unequal length. */
+static int ours_run_uneven(enum coll_loop_kind kind, const void *from, void *into, size_t bytes,
+                           int root)
+{
+    static const rcoll_kind_t kinds[LOOP_KINDS] = {[LOOP_GATHERV] = RCOLL_GATHER,
+                                                   [LOOP_ALLGATHERV] = RCOLL_ALLGATHER,
+                                                   [LOOP_ALLTOALLV] = RCOLL_ALLTOALL};
+    rcoll_params_t p = rcoll_params_of(kinds[kind], from, into, 0);
+
+    p.root = kind == LOOP_GATHERV ? root : 0;
+    p.element = sizeof(double);
+    p.counts = coll_loop_counts(kind, bytes)->elements;
+    p.counts_in = kind == LOOP_ALLTOALLV ? p.counts : NULL;
+    return rcoll_run(team, &p);
+}
+
 static void ours_run(enum coll_loop_kind kind, const void *from, void *into, size_t bytes, int root)
 {
     size_t count = bytes / sizeof(double);
@@ -39,6 +55,9 @@ static void ours_run(enum coll_loop_kind kind, const void *from, void *into, siz
     case LOOP_SCAN:
         rc = rcoll_scan(team, from, into, count, RGROUP_DOUBLE, RGROUP_SUM);
         break;
+    case LOOP_EXSCAN:
+        rc = rcoll_exscan(team, from, into, count, RGROUP_DOUBLE, RGROUP_SUM);
+        break;
     case LOOP_GATHER:
         rc = rcoll_gather(team, from, into, bytes, root);
         break;
@@ -48,8 +67,11 @@ static void ours_run(enum coll_loop_kind kind, const void *from, void *into, siz
     case LOOP_SCATTER:
         rc = rcoll_scatter(team, from, into, bytes, root);
         break;
-    default:
+    case LOOP_ALLTOALL:
         rc = rcoll_alltoall(team, from, into, bytes);
+        break;
+    default:
+        rc = ours_run_uneven(kind, from, into, bytes, root);
     }
     if (rc != 0) {
         fprintf(stderr, "coll_ours: %s\n", rerror(NULL));

@@ -6,6 +6,22 @@
 
 static void mpi_abort(int status) { MPI_Abort(MPI_COMM_WORLD, status); }
 
+/* Blocks of unequal length. */
+static void mpi_run_uneven(enum coll_loop_kind kind, const void *from, void *into, size_t bytes,
+                           int root)
+{
+    const struct coll_counts *c = coll_loop_counts(kind, bytes);
+    const int *counts = c->counts, *at = c->displacements;
+    MPI_Comm all = MPI_COMM_WORLD;
+
+    if (kind == LOOP_GATHERV)
+        MPI_Gatherv(from, c->mine, MPI_DOUBLE, into, counts, at, MPI_DOUBLE, root, all);
+    else if (kind == LOOP_ALLGATHERV)
+        MPI_Allgatherv(from, c->mine, MPI_DOUBLE, into, counts, at, MPI_DOUBLE, all);
+    else
+        MPI_Alltoallv(from, counts, at, MPI_DOUBLE, into, counts, at, MPI_DOUBLE, all);
+}
+
 static void mpi_run(enum coll_loop_kind kind, const void *from, void *into, size_t bytes, int root)
 {
     MPI_Comm all = MPI_COMM_WORLD;
@@ -30,6 +46,9 @@ static void mpi_run(enum coll_loop_kind kind, const void *from, void *into, size
     case LOOP_SCAN:
         MPI_Scan(from, into, count, MPI_DOUBLE, MPI_SUM, all);
         break;
+    case LOOP_EXSCAN:
+        MPI_Exscan(from, into, count, MPI_DOUBLE, MPI_SUM, all);
+        break;
     case LOOP_GATHER:
         MPI_Gather(from, n, MPI_BYTE, into, n, MPI_BYTE, root, all);
         break;
@@ -39,8 +58,11 @@ static void mpi_run(enum coll_loop_kind kind, const void *from, void *into, size
     case LOOP_SCATTER:
         MPI_Scatter(from, n, MPI_BYTE, into, n, MPI_BYTE, root, all);
         break;
-    default:
+    case LOOP_ALLTOALL:
         MPI_Alltoall(from, n, MPI_BYTE, into, n, MPI_BYTE, all);
+        break;
+    default:
+        mpi_run_uneven(kind, from, into, bytes, root);
     }
 }
 
