@@ -172,6 +172,8 @@ examples_elastic_SOURCES = \
 	examples/app.h \
 	examples/app_draw.h \
 	examples/elastic.c \
+	examples/elastic_run.c \
+	examples/elastic_run.h \
 	examples/must.h \
 	examples/picture.c \
 	examples/picture.h \
