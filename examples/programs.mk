@@ -332,6 +332,25 @@ examples_mpi_mpich_heat2d_SOURCES = $(examples_mpi_mpi_heat2d_SOURCES)
 examples_mpi_mpich_heat2d_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS) -Wno-error
 examples_mpi_mpich_heat2d_LDADD = $(MPICH_LIBS) $(PNG_LIBS) -lm
 
+# what happens when a process dies depends on the launcher, so this one is for MPICH's
+if HAVE_MPICH
+noinst_PROGRAMS += examples/mpi/mpich_elastic
+endif
+examples_mpi_mpich_elastic_SOURCES = \
+	examples/app.c \
+	examples/app.h \
+	examples/elastic_run.c \
+	examples/elastic_run.h \
+	examples/mpi/memory.h \
+	examples/mpi/mpi_elastic.c \
+	examples/mpi/survive.h \
+	examples/picture.c \
+	examples/picture.h \
+	examples/sgd_net.c \
+	examples/sgd_net.h
+examples_mpi_mpich_elastic_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS) -Wno-stringop-overflow
+examples_mpi_mpich_elastic_LDADD = $(MPICH_LIBS) $(PNG_LIBS) -lm
+
 # pipes inside an MPI program
 if HAVE_MPI
 noinst_PROGRAMS += examples/hybrid

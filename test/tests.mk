@@ -17,6 +17,7 @@ whole_scripts = \
 	test/apps \
 	test/bench \
 	test/bench_tables \
+	test/elastic_twin \
 	test/exports \
 	test/faults/namespaces \
 	test/fuzz/replay \
