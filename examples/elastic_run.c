@@ -219,7 +219,8 @@ static void print(struct elastic *e, const char *by, int members, double seconds
     if (app_options.json)
         app_result_print(&result);
     else
-        printf("%s: from the begin of the step that failed to the end of its repetition: %.3f ms\n",
+        printf("%s: from the beginning of the step that failed to the end of its repetition: %.3f "
+               "ms\n",
                e->app, e->recovery * 1e3);
 }
 
