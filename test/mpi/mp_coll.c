@@ -666,9 +666,29 @@ static void mismatches(void)
     mismatch(&gather, &last); /* each waits for the other one */
 }
 
+static void wrong_ranks(void)
+{
+    const int twice[2] = {mp_rank, mp_rank}, beyond[2] = {mp_rank, mp_ranks};
+    const int other = (mp_rank + 1) % mp_ranks;
+    char words[80];
+    rteam_t bad;
+
+    snprintf(words, sizeof(words), "rank %d is in the list twice", mp_rank);
+    CHECK_RC(-EINVAL, NULL, rcoll_team(&bad, NULL, twice, 2));
+    CHECK_ERROR(NULL, words);
+    snprintf(words, sizeof(words), "member 1 is rank %d; the job has %d", mp_ranks, mp_ranks);
+    CHECK_RC(-EINVAL, NULL, rcoll_team(&bad, NULL, beyond, 2));
+    CHECK_ERROR(NULL, words);
+    if (other == mp_rank)
+        return;
+    snprintf(words, sizeof(words), "rank %d, is not in the list", mp_rank);
+    CHECK_RC(-EINVAL, NULL, rcoll_team(&bad, NULL, &other, 1));
+    CHECK_ERROR(NULL, words);
+}
+
 static void mistakes(rteam_t team)
 {
-    int n = rcoll_size(team), twice[2] = {0, 0}, rc, member = -1;
+    int n = rcoll_size(team), rc, member = -1;
     rcoll_params_t wrong = {.kind = RCOLL_BCAST, .root = n, .count = 1};
     double x = 1, y[2];
     rteam_t bad;
@@ -676,7 +696,6 @@ static void mistakes(rteam_t team)
 
     CHECK_RC(-EINVAL, NULL, rcoll_run(team, &wrong));
     CHECK_ERROR(NULL, "root is");
-    CHECK_RC(-EINVAL, NULL, rcoll_team(&bad, NULL, twice, 2));
     CHECK_RC(-EINVAL, NULL, rcoll_allreduce(team, &x, y, 1, RGROUP_DOUBLE, RGROUP_BAND));
     wrong = (rcoll_params_t){.kind = RCOLL_BARRIER};
     CHECK_OK(NULL, rcoll_plan(&plan, team, &wrong));
@@ -1075,6 +1094,7 @@ int main(int argc, char **argv)
     same_bits(team);
     teams(team);
     ring(team);
+    wrong_ranks();
     mistakes(team);
     far_ahead();
     if (mp_ranks > 2) {
