@@ -727,6 +727,62 @@ static void mistakes(rteam_t team)
     CHECK_OK(NULL, rcoll_close(bad));
 }
 
+/* A deadline names the one member that has not begun, at all others, and none that has and waits itself. */
+static void deadline_names(rteam_t team, rcoll_kind_t kind, const char *algorithm, int late)
+{
+    uint64_t data = 0;
+    rcoll_params_t p = {.kind = kind, .algorithm = algorithm, .from = &data, .into = &data};
+    bool waits = rcoll_rank(team) != late;
+    char words[80];
+    rplan_t plan;
+
+    if (kind == RCOLL_BCAST) {
+        p.root = late;
+        p.count = sizeof(data);
+    }
+    snprintf(words, sizeof(words), "member %d, rank %d, has not come", late,
+             rcoll_peer(team, late));
+    CHECK_OK(NULL, rcoll_plan(&plan, team, &p));
+    if (waits)
+        CHECK_OK(NULL, rcoll_start(plan));
+    CHECK_OK(NULL, network_barrier()); /* all others have begun */
+    if (waits) {
+        CHECK_OK(NULL, rcoll_set_timeout(team, 20));
+        CHECK_RC(-ETIMEDOUT, NULL, rcoll_wait(plan));
+        CHECK_ERROR(NULL, words);
+        CHECK_OK(NULL, rcoll_set_timeout(team, 60000));
+    }
+    CHECK_OK(NULL, network_barrier());
+    if (!waits)
+        CHECK_OK(NULL, rcoll_start(plan));
+    CHECK_OK(NULL, rcoll_wait(plan));
+    CHECK_OK(NULL, rcoll_free(plan));
+}
+
+/* Between hosts it is not shown which members have begun: there all wait for the late one itself. */
+static void late_members(bool one_host)
+{
+    static const char *const barrier[] = {"flat", "dissemination:2", "tree:2", "exchange"};
+    int n = mp_ranks, reversed[MEMBERS_MOST];
+    rcoll_team_config_t cfg = {.context = 18};
+    rteam_t team;
+
+    for (int i = 0; i < n; i++)
+        reversed[i] = n - 1 - i;
+    CHECK_OK(NULL, rcoll_team(&team, &cfg, reversed, n));
+    deadline_names(team, RCOLL_BCAST, "flat", 0);
+    deadline_names(team, RCOLL_BCAST, "flat", n - 1);
+    for (size_t a = 0; a < sizeof(barrier) / sizeof(*barrier) && one_host; a++) {
+        deadline_names(team, RCOLL_BARRIER, barrier[a], 0);
+        deadline_names(team, RCOLL_BARRIER, barrier[a], n - 1);
+    }
+    if (one_host) {
+        deadline_names(team, RCOLL_BARRIER, NULL, n / 2);
+        deadline_names(team, RCOLL_BCAST, "chain:8", 0);
+    }
+    CHECK_OK(NULL, rcoll_close(team));
+}
+
 /*
  * A root is as far ahead as a team lets it, before the others begin: messages of three segments, so of three slots of its board,
  * which have fewer cells than there are operations.
@@ -1065,7 +1121,7 @@ static bool on_one_host(void)
 int main(int argc, char **argv)
 {
     rcoll_team_config_t cfg = {.mem_bytes = 1 << 20};
-    bool apart = mp_asked(argc, argv, "-apart"), casts = mp_asked(argc, argv, "-cast");
+    bool apart = mp_asked(argc, argv, "-apart"), casts = mp_asked(argc, argv, "-cast"), one_host;
     uint64_t cases;
     rteam_t team;
 
@@ -1101,14 +1157,17 @@ int main(int argc, char **argv)
         parts_come_and_go();
         numbers_come_again();
     }
-    if (mp_ranks > 1 && on_one_host()) {
+    one_host = on_one_host();
+    if (mp_ranks > 1)
+        late_members(one_host);
+    if (mp_ranks > 1 && one_host) {
         views_held_too_long();
         views_held_beside_late_member();
         views_held_beside_heap(true);
         views_held_beside_heap(false);
         views_fill_a_heap();
     }
-    if (mp_ranks > 1 && !on_one_host())
+    if (mp_ranks > 1 && !one_host)
         late_root();
     if (mp_ranks > 1)
         mismatches();

@@ -225,17 +225,48 @@ int team_wait(struct rteam *t, struct team_call *call, team_condition condition,
 
 /* ---- the message of a deadline ---- */
 
-/* A member whose message is awaited by the oldest operation that runs; -1: none is. */
-static int wait_find_late(const struct rteam *t, const struct rplan *plan)
+/* Whether a mate has not begun the operation. Its word of one that is over may have been cleared. */
+static bool wait_is_absent(const struct rteam *t, int mate, uint64_t number)
+{
+    const struct head *head = (const struct head *)(const void *)t->board_of[mate];
+    uint32_t started =
+        atomic_load_explicit(&head->started[number % HEAD_STARTED], memory_order_relaxed);
+
+    return !head_has_begun(started, number) &&
+           atomic_load_explicit(&head->done, memory_order_relaxed) <= number;
+}
+
+/*
+ * A member whose message is awaited by the oldest operation that runs; -1: none is. A member that has begun it may be waiting itself, so
+ * that is named only if no member of this host is known that has not.
+ */
+static int wait_find_awaited(const struct rteam *t, const struct rplan *plan)
 {
     const struct operation *o = &plan->op;
+    int awaited = -1;
 
     for (uint32_t i = o->next; plan->state == PLAN_RUNS && i < o->program->count; i++) {
         const struct step *s = &o->program->steps[i];
 
-        if ((s->kind == STEP_RECV || s->kind == STEP_PIPE_RECV) && !operation_step_is_done(o, i))
+        if ((s->kind != STEP_RECV && s->kind != STEP_PIPE_RECV) || operation_step_is_done(o, i))
+            continue;
+        if (s->kind == STEP_PIPE_RECV || wait_is_absent(t, s->peer, plan->number))
             return s->peer;
+        awaited = awaited < 0 ? s->peer : awaited;
     }
+    for (int i = 0; i < t->nmates && awaited >= 0; i++)
+        if (wait_is_absent(t, t->mates[i], plan->number))
+            return t->mates[i];
+    return awaited;
+}
+
+/* A member that has not come; -1: none is known. */
+static int wait_find_late(const struct rteam *t, const struct rplan *plan)
+{
+    int awaited = wait_find_awaited(t, plan);
+
+    if (awaited >= 0)
+        return awaited;
     for (int i = 0; i < t->nmates; i++) {
         const struct head *head = (const struct head *)(const void *)t->board_of[t->mates[i]];
 
