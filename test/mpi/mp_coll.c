@@ -620,6 +620,130 @@ static void ring(rteam_t team)
     CHECK_OK(NULL, rcoll_free(plan));
 }
 
+/* ---- a graph with functions of the program ---- */
+
+struct called {
+    int times, result;
+    const double *sum; /* what the function reads */
+    double seen;
+};
+
+static int call_count(void *argument)
+{
+    struct called *c = argument;
+
+    c->times++;
+    c->seen = *c->sum;
+    return c->result;
+}
+
+/* FROM goes to the member to the right, by slot 0, and by slot 1 after node `after`; what comes by slot 0 is added to `into`, after `sum`. */
+static int call_exchange(rgraph_t graph, rteam_t team, rcoll_ref_t into, int sum, int after)
+{
+    int n = rcoll_size(team), me = rcoll_rank(team), left = (me + n - 1) % n, right = (me + 1) % n;
+    rcoll_ref_t from = {.base = RCOLL_FROM}, view = {0};
+    int send[2], recv[2], fold;
+
+    for (int i = 0; i < 2; i++) {
+        send[i] = rcoll_graph_send(graph, &right, 1, (uint32_t)i, from, sizeof(double));
+        recv[i] = rcoll_graph_recv(graph, left, (uint32_t)i, sizeof(double));
+        CHECK(NULL, send[i] >= 0 && recv[i] >= 0);
+    }
+    view.base = recv[0];
+    fold = rcoll_graph_fold(graph, into, view, 1, RGROUP_DOUBLE, RGROUP_SUM);
+    CHECK_OK(NULL, rcoll_graph_after(graph, fold, sum));
+    CHECK_OK(NULL, rcoll_graph_after(graph, send[1], after));
+    return fold;
+}
+
+/*
+ * INTO becomes the own contribution, and that of the member to the left; then the function is called; then INTO gets twice the own
+ * contribution, from two copies that a call without a function joins.
+ */
+static rplan_t call_plan(rteam_t team, const double *mine, double *into, struct called *c)
+{
+    rcoll_ref_t to = {.base = RCOLL_INTO}, from = {.base = RCOLL_FROM};
+    rcoll_ref_t half[2] = {{.base = RCOLL_SCRATCH}, {.base = RCOLL_SCRATCH, .at = sizeof(double)}};
+    int sum, call, join, twice, last;
+    rgraph_t graph;
+    rplan_t plan;
+
+    c->sum = into;
+    CHECK_OK(NULL, rcoll_graph(&graph, team, 2 * sizeof(double)));
+    sum = rcoll_graph_copy(graph, to, from, sizeof(double));
+    call = rcoll_graph_call(graph, call_count, c);
+    join = rcoll_graph_call(graph, NULL, NULL);
+    CHECK(NULL, sum >= 0 && call >= 0 && join >= 0);
+    for (int i = 0; i < 2; i++) {
+        int copy = rcoll_graph_copy(graph, half[i], from, sizeof(double));
+
+        CHECK_OK(NULL, rcoll_graph_after(graph, join, copy));
+    }
+    if (rcoll_size(team) > 1)
+        sum = call_exchange(graph, team, to, sum, call);
+    twice = rcoll_graph_fold(graph, half[0], half[1], 1, RGROUP_DOUBLE, RGROUP_SUM);
+    last = rcoll_graph_fold(graph, to, half[0], 1, RGROUP_DOUBLE, RGROUP_SUM);
+    CHECK_OK(NULL, rcoll_graph_after(graph, call, sum));
+    CHECK_OK(NULL, rcoll_graph_after(graph, twice, join));
+    CHECK_OK(NULL, rcoll_graph_after(graph, last, twice));
+    CHECK_OK(NULL, rcoll_graph_after(graph, last, call));
+    CHECK_OK(NULL, rcoll_graph_plan(&plan, graph, mine, sizeof(*mine), into, sizeof(*into)));
+    return plan;
+}
+
+static void calls(rteam_t team)
+{
+    int n = rcoll_size(team), me = rcoll_rank(team);
+    struct called c = {.result = 1}; /* not negative: no failure */
+    double mine = 0, into = 0;
+    rplan_t plan = call_plan(team, &mine, &into, &c);
+
+    for (int round = 0; round < 20; round++) {
+        double both;
+
+        mine = me + 1 + 100 * round;
+        both = mine + (n > 1 ? (me + n - 1) % n + 1 + 100 * round : 0);
+        CHECK_OK(NULL, rcoll_start(plan));
+        CHECK_OK(NULL, rcoll_wait(plan));
+        CHECK(NULL, c.times == round + 1);
+        CHECK(NULL, c.seen == both);
+        CHECK(NULL, into == both + 2 * mine);
+    }
+    CHECK_OK(NULL, rcoll_free(plan));
+}
+
+/* A function of the last member fails: the operation has its result there, and the team at all others, whose operations wait for it or not. */
+static void call_that_fails(void)
+{
+    int last = mp_ranks - 1, rc, member = -1;
+    struct called c = {.result = mp_rank == last ? -EDOM : 0};
+    double mine = 1, into = 0;
+    char words[120];
+    rteam_t bad;
+    rplan_t plan;
+
+    CHECK_OK(NULL, rcoll_team(&bad, NULL, NULL, mp_ranks));
+    plan = call_plan(bad, &mine, &into, &c);
+    CHECK_OK(NULL, network_barrier()); /* all have opened it before it fails */
+    rc = rcoll_start(plan);
+    if (rc == R_SUCCESS)
+        rc = rcoll_wait(plan);
+    if (mp_rank == last) {
+        snprintf(words, sizeof(words),
+                 "a function of the graph of member %d, rank %d, has returned %d", last, last,
+                 -EDOM);
+        CHECK_RC(-EDOM, NULL, rc);
+        CHECK_ERROR(NULL, words);
+    }
+    if (rc == R_SUCCESS)
+        rc = rcoll_barrier(bad);
+    CHECK_RC(-EDOM, NULL, rc);
+    CHECK(NULL, c.times == 1 || mp_rank != last);
+    CHECK(NULL, rcoll_lost(bad, &member) == -EDOM && member == last);
+    CHECK_RC(-EDOM, NULL, rcoll_barrier(bad));
+    CHECK_OK(NULL, rcoll_close(bad));
+}
+
 /* ---- mistakes ---- */
 
 /*
@@ -1150,6 +1274,8 @@ int main(int argc, char **argv)
     same_bits(team);
     teams(team);
     ring(team);
+    calls(team);
+    call_that_fails();
     wrong_ranks();
     mistakes(team);
     far_ahead();
