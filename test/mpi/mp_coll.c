@@ -42,11 +42,35 @@ static void multiply(void *into, const void *from, size_t bytes, void *argument)
     }
 }
 
-enum operand { SUM_INT32, SUM_DOUBLE, MAX_UINT64, MIN_INDEX, MATRIX, BYTES, OPERANDS };
+/* Products modulo 2^64, which commute. */
+static void scale(void *into, const void *from, size_t bytes, void *argument)
+{
+    (void)argument;
+    for (size_t at = 0; at < bytes; at += 8) {
+        uint64_t a, b;
+
+        memcpy(&a, (char *)into + at, 8);
+        memcpy(&b, (const char *)from + at, 8);
+        a *= b;
+        memcpy((char *)into + at, &a, 8);
+    }
+}
+
+enum operand {
+    SUM_INT32,
+    SUM_DOUBLE,
+    MAX_UINT64,
+    MIN_INDEX,
+    SUM_BFLOAT16,
+    PRODUCT,
+    MATRIX,
+    BYTES,
+    OPERANDS
+};
 
 static size_t element_bytes(enum operand o)
 {
-    static const size_t bytes[OPERANDS] = {4, 8, 8, 16, 32, 1};
+    static const size_t bytes[OPERANDS] = {4, 8, 8, 16, 2, 8, 32, 1};
 
     return bytes[o];
 }
@@ -54,12 +78,16 @@ static size_t element_bytes(enum operand o)
 static void set_operator(rcoll_params_t *p, enum operand o)
 {
     static const rgroup_type_t type[] = {RGROUP_INT32, RGROUP_DOUBLE, RGROUP_UINT64,
-                                         RGROUP_INT64_INDEX};
-    static const rgroup_op_t op[] = {RGROUP_SUM, RGROUP_SUM, RGROUP_MAX, RGROUP_MIN};
+                                         RGROUP_INT64_INDEX, RGROUP_BFLOAT16};
+    static const rgroup_op_t op[] = {RGROUP_SUM, RGROUP_SUM, RGROUP_MAX, RGROUP_MIN, RGROUP_SUM};
 
     if (o == MATRIX) {
         p->function = multiply;
         p->element = 32;
+    } else if (o == PRODUCT) {
+        p->function = scale;
+        p->element = 8;
+        p->flags |= RCOLL_COMMUTES;
     } else if (o == BYTES)
         p->element = 0;
     else {
@@ -74,7 +102,11 @@ static void fill_element(void *to, enum operand o, uint64_t round, int member, i
     uint64_t x = mix(round * 1000003 + (uint64_t)member * 8191 + (uint64_t)block * 131 + i);
     struct rgroup_int64_index pair = {(int64_t)(x % 5), member};
     double number = (double)(x % 1000);
+    float few = (float)(x % 5) - 2; /* the sums of all members are exact in 8 bits */
     int32_t small = (int32_t)x;
+    uint64_t odd = x | 1; /* no product is 0 */
+    uint32_t bits;
+    uint16_t half;
 
     switch (o) {
     case SUM_INT32:
@@ -88,6 +120,14 @@ static void fill_element(void *to, enum operand o, uint64_t round, int member, i
         break;
     case MIN_INDEX:
         memcpy(to, &pair, 16);
+        break;
+    case SUM_BFLOAT16:
+        memcpy(&bits, &few, 4);
+        half = (uint16_t)(bits >> 16);
+        memcpy(to, &half, 2);
+        break;
+    case PRODUCT:
+        memcpy(to, &odd, 8);
         break;
     case MATRIX:
         for (uint64_t k = 0; k < 4; k++) {
@@ -112,8 +152,8 @@ static void combine(void *into, const void *from, enum operand o, size_t count)
     rcoll_params_t p = {.kind = RCOLL_REDUCE};
 
     set_operator(&p, o);
-    if (o == MATRIX)
-        multiply(into, from, count * 32, NULL);
+    if (p.function != NULL)
+        p.function(into, from, count * p.element, NULL);
     else
         CHECK_OK(NULL, rgroup_combine(into, from, count, p.type, p.op));
 }
@@ -175,9 +215,11 @@ static size_t draw_blocks(const struct coll_case *c, size_t *counts, size_t *off
     return at;
 }
 
-/* What member `from` sends to member `to` in an alltoall with counts. */
+/* What member `from` sends to member `to` in an alltoall with counts; in place, both directions are equal. */
 static size_t pair_count(const struct coll_case *c, int from, int to)
 {
+    if ((c->p.flags & RCOLL_IN_PLACE) != 0 && from > to)
+        return pair_count(c, to, from);
     return mix(c->round * 77 + (uint64_t)from * 64 + (uint64_t)to) % (2 * c->p.count + 2);
 }
 
@@ -281,15 +323,30 @@ static void move_in_place(struct coll_case *c)
     rcoll_kind_t kind = c->p.kind;
     bool root = c->me == c->p.root;
 
-    c->p.flags |= RCOLL_IN_PLACE;
     if (kind == RCOLL_GATHER || kind == RCOLL_ALLGATHER) {
         if (kind == RCOLL_ALLGATHER || root)
             memcpy(c->into + own, c->from, c->counts[c->me] * e);
     } else if (kind == RCOLL_ALLREDUCE || kind == RCOLL_SCAN || kind == RCOLL_EXSCAN ||
-               kind == RCOLL_REDUCE_SCATTER || (kind == RCOLL_REDUCE && root))
+               kind == RCOLL_REDUCE_SCATTER || kind == RCOLL_ALLTOALL ||
+               (kind == RCOLL_REDUCE && root))
         memcpy(c->into, c->from, c->from_bytes);
     else if (kind == RCOLL_SCATTER && root)
         c->has_result = false;
+    c->p.counts_in = c->p.offsets_in =
+        NULL; /* of an alltoall: counts and offsets are those of `into` */
+}
+
+/* Not in place: it can be started twice. */
+static void move_apart(struct coll_case *c)
+{
+    if ((c->p.flags & RCOLL_IN_PLACE) == 0)
+        return;
+    c->p.flags &= ~RCOLL_IN_PLACE;
+    if (c->p.kind == RCOLL_ALLTOALL && c->p.counts != NULL) {
+        c->p.counts_in = c->counts_in;
+        c->p.offsets_in = c->offsets_in;
+    }
+    set_expected(c);
 }
 
 static void case_make(struct coll_case *c, rteam_t team, uint64_t round, bool slow)
@@ -305,6 +362,8 @@ static void case_make(struct coll_case *c, rteam_t team, uint64_t round, bool sl
     if (c->p.kind == RCOLL_BCAST || c->p.kind == RCOLL_REDUCE || c->p.kind == RCOLL_GATHER ||
         c->p.kind == RCOLL_SCATTER)
         c->p.root = (int)draw((uint32_t)c->n);
+    if (c->p.kind != RCOLL_BCAST && c->p.kind != RCOLL_BARRIER && draw(3) == 0)
+        c->p.flags |= RCOLL_IN_PLACE;
     counts = has_blocks(c->p.kind) && draw(2) == 0;
     set_blocks(c, counts);
     if (draw(4) == 0)
@@ -321,8 +380,7 @@ static void case_make(struct coll_case *c, rteam_t team, uint64_t round, bool sl
     set_expected(c);
     c->p.from = c->from;
     c->p.into = c->into;
-    if (c->p.kind != RCOLL_BCAST && c->p.kind != RCOLL_ALLTOALL && c->p.kind != RCOLL_BARRIER &&
-        draw(3) == 0)
+    if ((c->p.flags & RCOLL_IN_PLACE) != 0)
         move_in_place(c);
 }
 
@@ -398,8 +456,7 @@ static void overlapping(rteam_t team, uint64_t rounds, bool slow)
 
         for (int k = 0; k < PLANS; k++) {
             case_make(&c[k], team, 1000 * i + (uint64_t)k, slow);
-            c[k].p.flags &= ~RCOLL_IN_PLACE; /* started twice */
-            set_expected(&c[k]);
+            move_apart(&c[k]);
             CHECK_OK(NULL, rcoll_plan(&plan[k], team, &c[k].p));
         }
         for (int again = 0; again < 2; again++) {
