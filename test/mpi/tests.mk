@@ -161,12 +161,14 @@ mpi_tests = \
 	test/mpi/mp_coll-1.mpi \
 	test/mpi/mp_coll-2.mpi \
 	test/mpi/mp_coll-2-apart.mpi \
+	test/mpi/mp_coll-2-apart+mpich.mpi \
 	test/mpi/mp_coll-3.mpi \
 	test/mpi/mp_coll-3-apart.mpi \
 	test/mpi/mp_coll-3-cast+hosts.mpi \
 	test/mpi/mp_coll-4.mpi \
 	test/mpi/mp_coll-4-fetch.mpi \
 	test/mpi/mp_coll-3-apart+ofi.mpi \
+	test/mpi/mp_coll-3-apart+openmpi.mpi \
 	test/mpi/mp_coll-8.mpi \
 	test/mpi/mp_coll-8-apart.mpi \
 	test/mpi/mp_coll-16.mpi \
