@@ -2,6 +2,7 @@
 /* sort_keys.c: see sort_keys.h. */
 #include "sort_keys.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -132,4 +133,27 @@ bool sort_right(const uint64_t *keys, size_t n)
         if (keys[i - 1] > keys[i])
             return false;
     return true;
+}
+
+int sort_compare(const char *app, const struct sort_options *o, const uint64_t *sorted)
+{
+    size_t n = (size_t)o->keys, i = 0;
+    uint64_t *alone = malloc(n * sizeof(*alone));
+
+    if (alone == NULL) {
+        fprintf(stderr, "%s: no memory to sort %zu keys in one process; see --no-check\n", app, n);
+        return 1;
+    }
+    sort_generate(o->rounds - 1, 0, alone, n);
+    qsort(alone, n, sizeof(*alone), compare);
+    while (i < n && sorted[i] == alone[i])
+        i++;
+    if (i < n)
+        fprintf(stderr,
+                "%s: WRONG: key %zu of %zu is %016llx, and where one process sorts %016llx\n", app,
+                i, n, (unsigned long long)sorted[i], (unsigned long long)alone[i]);
+    else if (!app_options.json)
+        printf("%s: right: all keys are where one process sorts them\n", app);
+    free(alone);
+    return i < n ? 1 : 0;
 }

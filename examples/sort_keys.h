@@ -51,5 +51,10 @@ uint64_t sort_sum(const uint64_t *keys, size_t n);
 uint64_t sort_digest(const uint64_t *keys, size_t n, size_t position);
 /* Whether keys are in order. */
 bool sort_right(const uint64_t *keys, size_t n);
+/*
+ * Compares the keys of the last round, all of them, with those that one process sorts, by qsort. 0;
+ * or 1, after printing that one differs.
+ */
+int sort_compare(const char *app, const struct sort_options *o, const uint64_t *sorted);
 
 #endif

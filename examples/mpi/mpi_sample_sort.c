@@ -91,11 +91,35 @@ static uint64_t check(const struct part *p, uint64_t sum_before)
     return total[1];
 }
 
+/* The keys of the last round, at rank 0, beside those that it sorts by itself; its exit status. */
+static int check_alone(const struct part *p)
+{
+    int have = (int)p->have, at = 0, status = 0;
+    uint64_t *all = NULL;
+
+    if (!app_options.check)
+        return 0;
+    MPI_Gather(&have, 1, MPI_INT, p->from, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    for (int r = 0; r < p->nranks && p->rank == 0; r++) {
+        p->from_at[r] = at;
+        at += p->from[r];
+    }
+    if (p->rank == 0)
+        all = memory((size_t)options.keys, sizeof(*all));
+    MPI_Gatherv(p->sorted, have, MPI_UINT64_T, all, p->from, p->from_at, MPI_UINT64_T, 0,
+                MPI_COMM_WORLD);
+    if (p->rank == 0)
+        status = sort_compare("mpi_sample_sort", &options, all);
+    free(all);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     struct part p = {0};
     struct app_result result = {.app = "sample_sort", .by = "mpi", .unit = "keys"};
     size_t ranks;
+    int status;
 
     app_parse("sample_sort over MPI.", option_table, argc, argv);
     if (app_options.quick)
@@ -136,6 +160,7 @@ int main(int argc, char **argv)
         app_result_print(&result);
         fflush(stdout);
     }
+    status = check_alone(&p);
     free(p.keys);
     free(p.sample);
     free(p.counts);
@@ -143,5 +168,5 @@ int main(int argc, char **argv)
     free(p.received);
     free(p.other);
     MPI_Finalize();
-    return 0;
+    return status;
 }
