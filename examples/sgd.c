@@ -158,7 +158,7 @@ static int report(const struct part *p, struct app_result *result)
     if (*losses != '\0')
         status |= write_losses(p);
     if (*output != '\0') {
-        MUST_HOLD(sgd_draw(&p->net, &picture) == 0);
+        MUST_HOLD(sgd_draw(&p->net, p->loss, &picture) == 0);
         status |= app_write_picture("sgd", &picture, output);
     }
     fflush(stdout);

@@ -315,14 +315,29 @@ uint64_t sgd_digest(const struct sgd_net *net)
     return digest;
 }
 
-int sgd_draw(const struct sgd_net *net, struct picture *p)
+void sgd_draw_losses(struct picture *p, int top, int high, const double *loss, int steps)
+{
+    for (int decade = 0; decade < 4; decade++)
+        for (int x = 0; x < p->width; x++)
+            picture_mix(p, x, top + (2 * decade + 1) * high / 8, 0xffffff, 0.2);
+    for (int i = 0; i < steps; i++) {
+        double down = (0.5 - log10(fmax(loss[i], 1e-9))) / 4 * high;
+        int x = (int)((long)i * p->width / steps), y = top + (int)fmin(fmax(down, 0), high - 2);
+
+        for (int k = 0; k < 4; k++)
+            picture_mix(p, x + k % 2, y + k / 2, 0xfbc84a, 0.7);
+    }
+}
+
+int sgd_draw(const struct sgd_net *net, const double *loss, struct picture *p)
 {
     static const uint32_t colour[SGD_CLASSES] = {0x2f6fd0, 0xe55a35, 0xfbc84a};
-    const int side = 480;
+    const int side = 480, curve = 180;
     double in[SGD_INPUTS], out[SGD_CLASSES];
 
-    if (picture_create(p, side, side, 0x10131a) != 0)
+    if (picture_create(p, side, side + curve, 0x10131a) != 0)
         return -ENOMEM;
+    sgd_draw_losses(p, side, curve, loss, net->options.steps);
     for (int y = 0; y < side; y++) {
         for (int x = 0; x < side; x++) {
             int best;

@@ -81,6 +81,12 @@ int sgd_compare(const char *app, const struct sgd_net *net, const struct sgd_era
 
 double sgd_right(const struct sgd_net *net);    /* share of the samples that it classifies right */
 uint64_t sgd_digest(const struct sgd_net *net); /* of the weights, rounded */
-int sgd_draw(const struct sgd_net *net, struct picture *p); /* what it answers everywhere */
+/* What it answers everywhere; below, the loss of each step. 0 or -ENOMEM. */
+int sgd_draw(const struct sgd_net *net, const double *loss, struct picture *p);
+/*
+ * The loss of each step, on a logarithmic scale, in `high` rows of a picture from `top` on, with
+ * lines at 1, 0.1, 0.01 and 0.001.
+ */
+void sgd_draw_losses(struct picture *p, int top, int high, const double *loss, int steps);
 
 #endif
