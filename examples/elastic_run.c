@@ -3,7 +3,6 @@
 #include "elastic_run.h"
 
 #include <errno.h>
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,28 +147,19 @@ void elastic_go_on(struct elastic *e, int64_t least, int member, int members)
 
 /* ---- the result ---- */
 
-/* The loss of each step, on a logarithmic scale; a red line where a process was lost. */
+/* The loss of each step; a red line where a process was lost. */
 static int draw(const struct elastic *e, struct picture *picture)
 {
     const int wide = 720, high = 300;
 
     if (picture_create(picture, wide, high, 0x10131a) != 0)
         return -ENOMEM;
-    for (int decade = 0; decade < 4; decade++) /* 1, 0.1, 0.01, 0.001 */
-        for (int x = 0; x < wide; x++)
-            picture_mix(picture, x, (2 * decade + 1) * high / 8, 0xffffff, 0.2);
     for (int i = 1; i < e->eras; i++)
         for (int y = 0; y < high; y++)
             for (int k = -1; k <= 1; k++)
                 picture_mix(picture, (int)((long)e->era[i].first * wide / e->options.steps) + k, y,
                             0xe5355a, k == 0 ? 1 : 0.4);
-    for (int i = 0; i < e->options.steps; i++) {
-        int x = (int)((long)i * wide / e->options.steps),
-            y = (int)((0.5 - log10(e->loss[i])) * high / 4);
-
-        for (int k = 0; k < 4; k++)
-            picture_mix(picture, x + k % 2, y + k / 2, 0xfbc84a, 0.7);
-    }
+    sgd_draw_losses(picture, 0, high, e->loss, e->options.steps);
     return 0;
 }
 
