@@ -14,6 +14,7 @@
 #include "coll/engine/plan.h"
 #include "coll/engine/wait.h"
 #include "coll/engine/create.h"
+#include "coll/engine/shrink.h"
 #include "util/clock.h"
 #include "util/hash.h"
 #include "util/last_error.h"
@@ -328,6 +329,7 @@ static int team_find_shape(struct rteam *t, struct error *err)
 static void team_destroy(struct rteam *t)
 {
     edge_close_all(t);
+    shrink_forget(t);
     agree_close(t);
     while (t->plans.next != NULL && !list_empty(&t->plans))
         plan_destroy(container_of(t->plans.next, struct rplan, in_plans));

@@ -3,6 +3,7 @@
 #include "coll/engine/agree.h"
 #include "coll/engine/fail.h"
 #include "coll/engine/open.h"
+#include "coll/engine/shrink.h"
 #include "coll/engine/team_call.h"
 #include "util/hash.h"
 #include "util/failpoint.h"
@@ -81,10 +82,111 @@ static int shrink_count(const struct rteam *t, const uint64_t *dead)
     return n;
 }
 
-/* Once more where a member has died meanwhile: that all have opened the team is agreed on, too. Each attempt needs one more death. */
-static int shrink_run(rteam_t *living, rteam_t team)
+/* ---- attempts ---- */
+
+/*
+ * An attempt is two agreements: on the dead, after which each member opens the team of those that live, and on whether all have opened it. The
+ * deadline of a call may pass in either, and the next call goes on with the same one: so what comes between them is kept.
+ */
+struct shrink {
+    bool asks;      /* the first agreement is over, and the second one is not */
+    rteam_t living; /* what this member has opened; NULL: nothing */
+    int opening;    /* 0, or why it has not */
+    int died;       /* members, by the attempt before; -1: there was none */
+    struct error err;
+};
+
+/* Flags of the second agreement: what is true of the opening at all members. */
+#define SHRINK_OPENED 1u
+#define SHRINK_DEATHS                                                                              \
+    2u /* it is over, or has failed as a member has died: once more, without that one */
+#define SHRINK_DEADLINES 4u /* the same, or its deadline has passed: at all members, then */
+
+static uint64_t shrink_flags(int opening)
+{
+    switch (opening) {
+    case 0:
+        return SHRINK_OPENED | SHRINK_DEATHS | SHRINK_DEADLINES;
+    case -ECONNRESET:
+        return SHRINK_DEATHS | SHRINK_DEADLINES;
+    case -ETIMEDOUT:
+    case -EPIPE: /* of another member, which has closed its board by now */
+        return SHRINK_DEADLINES;
+    default:
+        return 0;
+    }
+}
+
+/* The first agreement, and the team of those that live. 0, or how the agreement has ended. */
+static int shrink_begin(struct rteam *t, struct shrink *s)
 {
     const uint64_t *dead = NULL;
+    uint64_t flags = 0;
+    int rc = agree_decide(t, &flags, &dead, t->timeout_ms), died;
+
+    if (rc != 0)
+        return rc;
+    died = shrink_count(t, dead);
+    if (died <= s->died)
+        return coll_fail(-EPROTO, "a member that lives has not opened the team");
+    s->died = died;
+    s->err.text[0] = '\0';
+    s->opening = shrink_open(&s->living, t, dead, &s->err);
+    s->asks = true;
+    return 0;
+}
+
+static void shrink_close(struct shrink *s)
+{
+    if (s->living != NULL)
+        (void)rcoll_close(s->living);
+    s->living = NULL;
+}
+
+/* What has failed is the same at all members, but for an opening that fails for another reason. */
+static int shrink_failed(const struct rteam *t, struct shrink *s, uint64_t flags)
+{
+    if ((flags & SHRINK_DEADLINES) != 0) {
+        s->died = -1; /* the next call begins anew */
+        return coll_fail(-ETIMEDOUT, "not all members have opened the team within %d ms%s%s",
+                         t->timeout_ms, s->opening != 0 ? ": " : "", s->err.text);
+    }
+    if (s->opening != 0)
+        return coll_fail(s->opening, "%s", s->err.text);
+    return coll_fail(-EPROTO, "a member that lives has not opened the team");
+}
+
+/* The second agreement. 0: all have opened it, and s->living is it; R_PENDING: once more; or a failure. */
+static int shrink_ask(struct rteam *t, struct shrink *s)
+{
+    const uint64_t *dead = NULL;
+    uint64_t flags = shrink_flags(s->opening);
+    int rc = agree_decide(t, &flags, &dead, t->timeout_ms);
+
+    if (rc == -ETIMEDOUT)
+        return rc;
+    s->asks = false;
+    if (rc == 0 && (flags & SHRINK_OPENED) != 0)
+        return 0;
+    shrink_close(s);
+    if (rc != 0)
+        return rc;
+    return (flags & SHRINK_DEATHS) != 0 ? R_PENDING : shrink_failed(t, s, flags);
+}
+
+void shrink_forget(struct rteam *t)
+{
+    if (t->shrink == NULL)
+        return;
+    shrink_close(t->shrink);
+    free(t->shrink);
+    t->shrink = NULL;
+}
+
+/* Each further attempt needs one more death. */
+static int shrink_run(rteam_t *living, rteam_t team)
+{
+    struct shrink *s;
     int rc = coll_check_job("rcoll_shrink");
 
     if (rc != 0)
@@ -93,30 +195,25 @@ static int shrink_run(rteam_t *living, rteam_t team)
         return coll_fail(-EINVAL, "rcoll_shrink: living is %s, the team is %s",
                          living == NULL ? "NULL" : "given", team == NULL ? "NULL" : "given");
     *living = NULL;
-    for (;;) {
-        struct error err = {""};
-        uint64_t flags = 0, opened;
-        int opening, died;
-
-        rc = agree_decide(team, &flags, &dead, team->timeout_ms);
-        if (rc != 0)
-            return coll_fail_named("rcoll_shrink", rc);
-        died = shrink_count(team, dead);
-        opening = shrink_open(living, team, dead, &err);
-        opened = opening == 0;
-        rc = agree_decide(team, &opened, &dead, team->timeout_ms);
-        if (rc == 0 && opened != 0)
-            return 0;
-        if (opening == 0)
-            (void)rcoll_close(*living);
-        *living = NULL;
-        if (rc != 0)
-            return coll_fail_named("rcoll_shrink", rc);
-        if (opening != 0 && opening != -ECONNRESET)
-            return coll_fail(opening, "rcoll_shrink: %s", err.text);
-        if (shrink_count(team, dead) <= died)
-            return coll_fail(-EPROTO, "rcoll_shrink: a member that lives has not opened the team");
+    if (team->shrink == NULL) {
+        team->shrink = calloc(1, sizeof(*team->shrink));
+        if (team->shrink == NULL)
+            return coll_fail(-ENOMEM, "rcoll_shrink: no memory for a team of the living");
+        team->shrink->died = -1;
     }
+    s = team->shrink;
+    do {
+        rc = s->asks ? 0 : shrink_begin(team, s);
+        if (rc == 0)
+            rc = shrink_ask(team, s);
+    } while (rc == R_PENDING);
+    if (rc == 0) {
+        *living = s->living;
+        s->living = NULL;
+    }
+    if (rc != -ETIMEDOUT)
+        shrink_forget(team);
+    return rc == 0 ? 0 : coll_fail_named("rcoll_shrink", rc);
 }
 
 int rcoll_shrink(rteam_t *living, rteam_t team)

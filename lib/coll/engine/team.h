@@ -79,6 +79,7 @@ struct rteam {
     uint64_t name;         /* the same at all members, and different in each team of a process */
     uint64_t splits;       /* calls of rcoll_split */
     struct agree *agree;   /* NULL: before the first agreement */
+    struct shrink *shrink; /* of a call of rcoll_shrink that is not over; NULL: none */
     _Atomic int lost;      /* stored after the two below, once */
     int lost_member;
     char lost_text[ERROR_TEXT_BYTES];
