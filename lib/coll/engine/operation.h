@@ -101,7 +101,7 @@ static inline bool team_is_shared(const struct rteam *t, const char *from)
 extern const _Atomic uint64_t operation_in_process;
 
 /* Of what is at an offset of a base, how many bytes are there. */
-static inline size_t operation_available(struct operation *o, uint32_t base, size_t at,
+static inline size_t operation_available(const struct operation *o, uint32_t base, size_t at,
                                          size_t bytes)
 {
     uint64_t ready;

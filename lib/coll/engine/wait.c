@@ -236,35 +236,43 @@ static bool wait_is_absent(const struct rteam *t, int mate, uint64_t number)
            atomic_load_explicit(&head->done, memory_order_relaxed) <= number;
 }
 
+/* A message to a member of another host could be sent, and waits for its pipe: to be open at both ends, or for memory. That of a cast waits for one of many. */
+static bool wait_is_for_reader(const struct operation *o, const struct step *s)
+{
+    return s->kind == STEP_PIPE_SEND && !s->by_cast && operation_step_may_begin(o, s) &&
+           operation_available(o, s->from, s->from_at, s->bytes) == s->bytes;
+}
+
 /*
- * A member whose message is awaited by the oldest operation that runs; -1: none is. A member that has begun it may be waiting itself, so
- * that is named only if no member of this host is known that has not.
+ * Of the oldest operation that runs, a member that does not read what it is sent; else one of this host that has not begun, best one whose
+ * message is awaited; else one whose message is awaited, which may be waiting itself; else one that is behind. -1: there is none. *what: what
+ * the member "has not".
  */
-static int wait_find_awaited(const struct rteam *t, const struct rplan *plan)
+static int wait_find_late(const struct rteam *t, const struct rplan *plan, const char **what)
 {
     const struct operation *o = &plan->op;
-    int awaited = -1;
+    int awaited = -1, absent = -1;
 
+    *what = "come";
     for (uint32_t i = o->next; plan->state == PLAN_RUNS && i < o->program->count; i++) {
         const struct step *s = &o->program->steps[i];
 
-        if ((s->kind != STEP_RECV && s->kind != STEP_PIPE_RECV) || operation_step_is_done(o, i))
+        if (operation_step_is_done(o, i))
             continue;
-        if (s->kind == STEP_PIPE_RECV || wait_is_absent(t, s->peer, plan->number))
+        if (wait_is_for_reader(o, s)) {
+            *what = "come, or does not read what it is sent";
             return s->peer;
-        awaited = awaited < 0 ? s->peer : awaited;
+        }
+        if (absent < 0 && s->kind == STEP_RECV && wait_is_absent(t, s->peer, plan->number))
+            absent = s->peer;
+        if (awaited < 0 && (s->kind == STEP_RECV || s->kind == STEP_PIPE_RECV))
+            awaited = s->peer;
     }
-    for (int i = 0; i < t->nmates && awaited >= 0; i++)
+    for (int i = 0; i < t->nmates && awaited >= 0 && absent < 0; i++)
         if (wait_is_absent(t, t->mates[i], plan->number))
-            return t->mates[i];
-    return awaited;
-}
-
-/* A member that has not come; -1: none is known. */
-static int wait_find_late(const struct rteam *t, const struct rplan *plan)
-{
-    int awaited = wait_find_awaited(t, plan);
-
+            absent = t->mates[i];
+    if (absent >= 0)
+        return absent;
     if (awaited >= 0)
         return awaited;
     for (int i = 0; i < t->nmates; i++) {
@@ -334,6 +342,7 @@ static int wait_timed_out(const struct rteam *t, const char *call, int timeout_m
     const struct rplan *plan, *first;
     const struct head *head;
     char name[80], views[160];
+    const char *what;
     int late;
 
     while (link != &t->queue &&
@@ -345,7 +354,7 @@ static int wait_timed_out(const struct rteam *t, const char *call, int timeout_m
     plan = container_of(link, const struct rplan, in_queue);
     if (wait_is_held(t, first, plan))
         return wait_held(first, plan, call, timeout_ms);
-    late = wait_find_late(t, plan);
+    late = wait_find_late(t, plan, &what);
     plan_name(plan, name, sizeof(name));
     if (late < 0)
         return coll_fail(-ETIMEDOUT, "%s: operation %llu, %s, is not over within %d ms", call,
@@ -355,13 +364,14 @@ static int wait_timed_out(const struct rteam *t, const char *call, int timeout_m
     if (head == NULL)
         return coll_fail(
             -ETIMEDOUT,
-            "%s: operation %llu, %s, is not over within %d ms: member %d, rank %d, has not come%s",
-            call, (unsigned long long)plan->number, name, timeout_ms, late, t->rank[late], views);
+            "%s: operation %llu, %s, is not over within %d ms: member %d, rank %d, has not %s%s",
+            call, (unsigned long long)plan->number, name, timeout_ms, late, t->rank[late], what,
+            views);
     return coll_fail(
         -ETIMEDOUT,
-        "%s: operation %llu, %s, is not over within %d ms: member %d, rank %d, has not come; "
+        "%s: operation %llu, %s, is not over within %d ms: member %d, rank %d, has not %s; "
         "the first that is not over there is %llu%s",
-        call, (unsigned long long)plan->number, name, timeout_ms, late, t->rank[late],
+        call, (unsigned long long)plan->number, name, timeout_ms, late, t->rank[late], what,
         (unsigned long long)atomic_load_explicit(&head->done, memory_order_relaxed), views);
 }
 
