@@ -2,7 +2,7 @@
 /*
  * failpoint_remote.c: a rank is stopped, or killed, at the steps that the library names of pipes over networks and of casts between hosts.
  *
- * As failpoint_stop.c and failpoint_kill.c, over libfabric: the steps are those of lib/rpipe ("net: ...") and of the backend
+ * As failpoint_stop.c and failpoint_kill.c, over libfabric (of teams: failpoint_hosts.c): the steps are those of lib/rpipe ("net: ...") and of the backend
  * ("ofi: ...", of a copy of it that has steps: failpoint_module.c). What a network has accepted is lost with the process that had
  * accepted it; otherwise the others must see the same (stop_job.c, kill_job.c). The steps of casts ("net: rcast_...") are passed by three
  * ranks, each a host of its own, without libfabric.
@@ -23,8 +23,7 @@
 #include <limits.h>
 #include <signal.h>
 
-#define DEATH_TIMEOUT_MS 20000
-#define TRIES 8
+#define TRIES 100         /* to find a scenario of pipes */
 #define KEEPALIVE_MS 1000 /* the least that can be asked for */
 #define STOPPED_MS 2500
 
@@ -32,37 +31,15 @@ static int times = 1;
 static const char *wanted;
 static bool by_hand;
 
-static bool die(unsigned step, int end, bool first, uint64_t *random, struct findings *f)
-{
-    struct plan plan;
-
-    if (!survey_plan(&plan, step, end, first, random))
-        return false;
-    plan.sig = SIGKILL;
-    plan.timeout_ms = DEATH_TIMEOUT_MS;
-    plan.early = survey_is_early(step);
-    return scenario_kill(&plan, step_name(step), &f->calls, &f->exits);
-}
-
-/* Ends in turn, from this one; an end that does not come there is passed over. */
-static int repeat(bool (*what)(unsigned, int, bool, uint64_t *, struct findings *), unsigned step,
-                  int from, uint64_t *random, struct findings *f)
-{
-    int i = 0, tries;
-
-    for (tries = 0; i < times && tries < TRIES + 2 * times; tries++)
-        i += what(step, (from + tries) % 2, i == 0, random, f);
-    return i;
-}
-
 static bool is_of_casts(unsigned step) { return strncmp(step_name(step), "net: rcast", 10) == 0; }
 
 /* Each end of a cast dies in turn. */
 static int die_at(unsigned step, int from, uint64_t *random, struct findings *f)
 {
-    int deaths = repeat(die, step, from, random, f);
+    int deaths = survey_repeat(survey_kill, step, from, times, random, f);
 
-    return is_of_casts(step) ? deaths + repeat(die, step, 1 - from, random, f) : deaths;
+    return is_of_casts(step) ? deaths + survey_repeat(survey_kill, step, 1 - from, times, random, f)
+                             : deaths;
 }
 
 /* The others do not have its address yet. */
@@ -76,11 +53,11 @@ static void at(unsigned step, uint64_t random, struct findings *f)
 {
     int from = (int)(random_draw(&random) % 2), deaths = 0, stops;
 
-    if (wanted == NULL && !survey_needs_network(step))
+    if (wanted == NULL && survey_kind_of(step) != SURVEY_NETWORK)
         return;
     if (by_hand || is_alone(step) || is_of_casts(step))
         deaths = die_at(step, from, &random, f);
-    stops = repeat(survey_stop, step, 1 - from, &random, f);
+    stops = survey_repeat(survey_stop, step, 1 - from, times, &random, f);
     printf("%-44s %d deaths, %d stops\n", step_name(step), deaths, stops);
     fflush(stdout);
     f->done += deaths + stops;
@@ -90,8 +67,8 @@ static void at(unsigned step, uint64_t random, struct findings *f)
 /* A writer of pipes: it is there in its part, not in the new pipes after it alone. */
 static bool plan_stop(struct plan *plan, unsigned step, uint64_t *random)
 {
-    for (int tries = 0; tries < 100 * TRIES; tries++)
-        if (survey_plan(plan, step, 0, true, random) && !plan->s->network->hosts)
+    for (int tries = 0; tries < TRIES; tries++)
+        if (survey_plan(plan, step, 0, true, random) && plan->s->network->hosts == HOSTS_ONE)
             return true;
     return false;
 }
@@ -170,7 +147,7 @@ int main(int argc, char **argv)
         times = atoi(argv[1]);
     wanted = argc > 2 ? argv[2] : NULL;
     setenv("RPIPE_LOG", "error", 0);
-    survey_all(true);
+    survey_all(SURVEY_NETWORK);
     if (check_failures == 0) /* else all of them would fail in the same way */
         survey_share(at, wanted, seed, &sum);
     if (check_failures == 0 && wanted == NULL)

@@ -11,24 +11,49 @@
 #define SCENARIOS_MOST 64
 #define LOOKS 24 /* for steps that do not occur every time, as where messages cross by chance */
 #define WORKERS 2
+#define TRIES 8 /* of survey_repeat, and two for each time */
 
 static struct step_table *table; /* of this process, and of the ranks that it starts */
 static uint32_t occurs[SCENARIOS_MOST][2][STEPS_MOST];
-static bool network;
+static enum survey_kind kind;
+static const char *avoided; /* a backend */
 
 bool survey_is_early(unsigned step)
 {
     return strncmp(step_name(step), "rinit", 5) == 0 || strncmp(step_name(step), "service", 7) == 0;
 }
 
-bool survey_needs_network(unsigned step)
+enum survey_kind survey_kind_of(unsigned step)
 {
-    return strncmp(step_name(step), "net:", 4) == 0 || strncmp(step_name(step), "ofi:", 4) == 0;
+    const char *name = step_name(step);
+
+    if (strncmp(name, "net: rcoll", 10) == 0)
+        return SURVEY_TEAM;
+    return strncmp(name, "net:", 4) == 0 || strncmp(name, "ofi:", 4) == 0 ? SURVEY_NETWORK
+                                                                          : SURVEY_HOST;
+}
+
+void survey_without(const char *backend) { avoided = backend; }
+
+/* Whether a scenario is of the kind that is surveyed, and not over a backend that is avoided. */
+static bool is_played(int which)
+{
+    const struct scenario_network *n = scenarios[which].network;
+
+    if (n == NULL)
+        return kind == SURVEY_HOST;
+    return kind == (n->team ? SURVEY_TEAM : SURVEY_NETWORK) &&
+           (avoided == NULL || strcmp(n->backend, avoided) != 0);
 }
 
 static void arm(const struct plan *plan, struct board *board, int rank)
 {
     step_arm(plan->table, board, rank, plan->step, rank == plan->victim ? plan->nth : 0, plan->sig);
+}
+
+static bool is_slow(int which)
+{
+    return scenarios[which].network != NULL && scenarios[which].network->slow;
 }
 
 static void look(int which)
@@ -78,8 +103,7 @@ static bool is_hole(unsigned step)
 {
     if (strncmp(step_name(step), "rmsg copy:", 10) == 0 && !copies_are_permitted())
         return false;
-    return !survey_knows(step, 0) && !survey_knows(step, 1) &&
-           network == survey_needs_network(step);
+    return !survey_knows(step, 0) && !survey_knows(step, 1) && kind == survey_kind_of(step);
 }
 
 static bool are_holes(void)
@@ -92,31 +116,42 @@ static bool are_holes(void)
     return false;
 }
 
-void survey_all(bool over_network)
+void survey_all(enum survey_kind of)
 {
     int round, which;
     unsigned i;
 
     EXPECT(scenario_count <= SCENARIOS_MOST, "there are %d scenarios, and the table has %d rows",
            scenario_count, SCENARIOS_MOST);
-    network = over_network;
+    kind = of;
     table = step_prepare();
     for (round = 0; round < LOOKS && (round == 0 || are_holes()); round++)
         for (which = 0; which < scenario_count; which++)
-            if (network == (scenarios[which].network != NULL))
+            if (is_played(which) && (round % 4 == 0 || !is_slow(which)))
                 look(which);
     for (i = 0; i < step_count(); i++)
         EXPECT(!is_hole(i), "step \"%s\" occurs in no scenario", step_name(i));
 }
 
-bool survey_plan(struct plan *plan, unsigned step, int end, bool first, uint64_t *random)
+/* One of the scenarios in which this end passes the step; -1: there is none. */
+static int choose(unsigned step, int end, bool slow, uint64_t *random)
 {
     int which, n = 0, chosen = -1;
 
     for (which = 0; which < scenario_count; which++)
-        if (occurs[which][end][step] > 0 && (!survey_is_early(step) || which == 0 || network) &&
+        if (occurs[which][end][step] > 0 && is_played(which) && is_slow(which) == slow &&
+            (!survey_is_early(step) || which == 0 || kind != SURVEY_HOST) &&
             random_draw(random) % (uint64_t)++n == 0)
             chosen = which;
+    return chosen;
+}
+
+bool survey_plan(struct plan *plan, unsigned step, int end, bool first, uint64_t *random)
+{
+    int chosen = choose(step, end, false, random);
+
+    if (chosen < 0)
+        chosen = choose(step, end, true, random);
     if (chosen < 0)
         return false;
     *plan = (struct plan){
@@ -133,6 +168,14 @@ struct share {
     int failures;
 };
 
+/* Over networks also the steps of others; of teams all of theirs, which are passed on two hosts, too. */
+static bool is_worked_on(unsigned step)
+{
+    if (kind == SURVEY_TEAM)
+        return strstr(step_name(step), "rcoll") != NULL;
+    return survey_kind_of(step) == SURVEY_HOST || survey_kind_of(step) == kind;
+}
+
 static void work_on(int worker, void (*work)(unsigned, uint64_t, struct findings *),
                     const char *name, uint64_t seed, struct share *mine)
 {
@@ -140,8 +183,7 @@ static void work_on(int worker, void (*work)(unsigned, uint64_t, struct findings
 
     table = step_prepare();
     for (step = (unsigned)worker; step < step_count(); step += WORKERS)
-        if ((name == NULL || strstr(step_name(step), name) != NULL) &&
-            (network || !survey_needs_network(step)))
+        if ((name == NULL || strstr(step_name(step), name) != NULL) && is_worked_on(step))
             work(step, seed + step,
                  &mine->found); /* a failpoint has its own random numbers, whatever else runs */
     mine->failures = check_failures;
@@ -192,6 +234,28 @@ void survey_share(void (*work)(unsigned, uint64_t, struct findings *), const cha
     munmap(share, WORKERS * sizeof(*share));
 }
 
+bool survey_kill(unsigned step, int end, bool first, uint64_t *random, struct findings *f)
+{
+    struct plan plan;
+
+    if (!survey_plan(&plan, step, end, first, random))
+        return false;
+    plan.sig = SIGKILL;
+    plan.timeout_ms = DEATH_TIMEOUT_MS;
+    plan.early = survey_is_early(step);
+    return scenario_kill(&plan, step_name(step), &f->calls, &f->exits);
+}
+
+int survey_repeat(bool (*what)(unsigned, int, bool, uint64_t *, struct findings *), unsigned step,
+                  int from, int times, uint64_t *random, struct findings *f)
+{
+    int i = 0, tries;
+
+    for (tries = 0; i < times && tries < TRIES + 2 * times; tries++)
+        i += what(step, (from + tries) % 2, i == 0, random, f);
+    return i;
+}
+
 bool survey_stop(unsigned step, int end, bool first, uint64_t *random, struct findings *f)
 {
     struct plan plan;
@@ -212,7 +276,7 @@ void survey_main(int argc, char **argv, int *times,
     if (argc > 1)
         *times = atoi(argv[1]);
     setenv("RPIPE_LOG", "error", 0);
-    survey_all(false);
+    survey_all(SURVEY_HOST);
     if (check_failures == 0) /* else all of them would fail in the same way */
         survey_share(work, argc > 2 ? argv[2] : NULL, seed, sum);
 }

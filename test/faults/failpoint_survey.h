@@ -10,13 +10,22 @@
 
 #include "failpoint.h"
 
+/* Whose a step is, and in which scenarios it has to occur. */
+enum survey_kind {
+    SURVEY_HOST,    /* over shared memory */
+    SURVEY_NETWORK, /* "net: ", "ofi: ": of pipes and casts over networks alone */
+    SURVEY_TEAM     /* "net: rcoll": of teams between hosts alone */
+};
+enum survey_kind survey_kind_of(unsigned step);
+
 /*
- * Plays the scenarios over shared memory, or else those over libfabric, until each step that is theirs has occurred, or several
- * times; one that never has is a failure.
+ * Plays the scenarios of this kind until each step that is theirs has occurred, or several times; one that never has is a failure. All
+ * below are about these scenarios, and no others.
  */
-void survey_all(bool network);
+void survey_all(enum survey_kind kind);
 bool survey_knows(unsigned step, int end);
-bool survey_needs_network(unsigned step); /* a step of pipes over networks alone */
+/* From now on without the scenarios over this backend; NULL: with all. */
+void survey_without(const char *backend);
 
 /* A process that this happens to has not joined yet: the others may fail to, too. */
 bool survey_is_early(unsigned step);
@@ -35,8 +44,16 @@ struct findings {
 
 #define STOP_DEADLINE_MS 40 /* of calls that wait for a stopped process */
 
+#define DEATH_TIMEOUT_MS 20000
+/* Kills this end there. False: it has not come there. */
+bool survey_kill(unsigned step, int end, bool first, uint64_t *random, struct findings *f);
+
 /* Stops this end there, and lets it go on later; calls of the other end are ended by their deadlines, and made again. */
 bool survey_stop(unsigned step, int end, bool first, uint64_t *random, struct findings *f);
+
+/* Does it `times` times, to the ends in turn, from this one; an end that does not come there is passed over. How often it was done. */
+int survey_repeat(bool (*what)(unsigned, int, bool, uint64_t *, struct findings *), unsigned step,
+                  int from, int times, uint64_t *random, struct findings *f);
 
 /* Two processes, each with every other step whose name contains `name` (NULL: all); what they have found is added up in `sum`. */
 void survey_share(void (*work)(unsigned step, uint64_t random, struct findings *f),

@@ -97,19 +97,19 @@ static void be_bystander(const struct plan *plan)
 
 /* ---- a rank ---- */
 
-static void configure_network(const struct scenario_network *n)
+static void configure_network(const struct scenario_network *n, int rank)
 {
-    setenv("RPIPE_BTL", "ofi", 1);
+    setenv("RPIPE_BTL", n->backend, 1);
     setenv("RPIPE_OFI_ORDER", n->order, 1);
     setenv("RPIPE_EAGER", "256", 1); /* larger payloads are fetched */
     setenv("RPIPE_OFI_PROVIDER", "tcp", 0);
-    if (n->hosts) {
-        setenv("RPIPE_CONTROL", "tcp", 1);
+    if (n->hosts != HOSTS_ONE)
         setenv("RPIPE_INTERFACE", "lo", 1);
-    }
+    if (n->hosts == HOSTS_EACH || (n->hosts == HOSTS_TWO && rank == 1))
+        setenv("RPIPE_CONTROL", "tcp", 1);
 }
 
-static void configure(const struct plan *plan)
+static void configure(const struct plan *plan, int rank)
 {
     char text[16];
 
@@ -120,7 +120,7 @@ static void configure(const struct plan *plan)
     if (plan->s->device)
         setenv("TEST_DEVICE", "all", 1);
     if (plan->s->network != NULL)
-        configure_network(plan->s->network);
+        configure_network(plan->s->network, rank);
 }
 
 /* All have joined, or one never will. */
@@ -167,12 +167,13 @@ static bool threads_have_ended(void)
 int scenario_rank(int rank, struct board *board, const void *arguments)
 {
     const struct plan *plan = arguments;
-    struct player p = {.s = plan->s, .rank = rank, .peer = 1 - rank, .board = board};
+    struct player p = {
+        .s = plan->s, .rank = rank, .peer = 1 - rank, .victim = plan->victim, .board = board};
     int fds = entries_of("/proc/self/fd"), rc;
 
     p.timeout_ms = plan->timeout_ms;
     p.again = plan->again;
-    configure(plan);
+    configure(plan, rank);
     if (plan->arm != NULL)
         plan->arm(plan, board, rank);
     if (plan->early && plan->kill_ns > 0 && rank == plan->victim)

@@ -6,6 +6,8 @@
  * the survivor opens new pipes afterwards. Every message is checked. The survivor finds out that all its descriptors,
  * mappings and threads are gone after rexit.
  *
+ * A team of members on several hosts has all three ranks, and its operations no messages that are counted (scenario_hosts.c).
+ *
  * On the board: `done` messages were written and complete, `number` were read, in phase 1 the rank has joined, in phase 2 its part
  * is played, in phase 3 it has left; `code` is 0 or the error that ended its part.
  */
@@ -23,6 +25,7 @@ struct step_table;
 struct player {
     const struct scenario *s;
     int rank, peer;
+    int victim; /* the rank that may be killed or stopped; -1: none */
     struct board *board;
     int timeout_ms;
     bool again;   /* calls whose deadline passes are made again */
@@ -32,10 +35,20 @@ struct player {
     int regions;
 };
 
-/* Pipes go through libfabric. */
+/* Which ranks share a host: casts between hosts go through sockets. */
+enum scenario_hosts {
+    HOSTS_ONE,
+    HOSTS_TWO, /* rank 1 is on one of its own */
+    HOSTS_EACH
+};
+
+/* Pipes go through a network. */
 struct scenario_network {
-    const char *order; /* RPIPE_OFI_ORDER */
-    bool hosts;        /* each rank is a host of its own: so casts go through sockets */
+    const char *backend; /* RPIPE_BTL */
+    const char *order;   /* RPIPE_OFI_ORDER */
+    enum scenario_hosts hosts;
+    bool team; /* steps of teams between hosts; deadlines name the rank that is stopped */
+    bool slow; /* played for steps that occur in no other one */
 };
 
 struct scenario {

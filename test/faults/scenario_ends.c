@@ -522,8 +522,14 @@ int scene_compose(struct player *p)
 
 /* ---- all of them ---- */
 
-static const struct scenario_network in_order = {"auto", false}, in_steps = {"none", false},
-                                     of_hosts = {"auto", true};
+static const struct scenario_network in_order = {"ofi", "auto", HOSTS_ONE, false, false},
+                                     in_steps = {"ofi", "none", HOSTS_ONE, false, false},
+                                     of_hosts = {"ofi", "auto", HOSTS_EACH, false, false},
+                                     team_tcp = {"tcp", "auto", HOSTS_EACH, true, false},
+                                     team_tcp_two = {"tcp", "auto", HOSTS_TWO, true, false},
+                                     team_tcp_slow = {"tcp", "auto", HOSTS_EACH, true, true},
+                                     team_ofi = {"ofi", "auto", HOSTS_EACH, true, false},
+                                     team_ofi_two = {"ofi", "none", HOSTS_TWO, true, false};
 
 const struct scenario scenarios[] = {
     {"PUT, blocks", scene_stream, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false, false,
@@ -603,5 +609,15 @@ const struct scenario scenarios[] = {
      false, &in_steps, false},
     {"cast between hosts", scene_cast, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", true,
      false, &of_hosts, false},
+    {"team, three hosts, tcp", scene_hosts, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", true,
+     false, &team_tcp, false},
+    {"team, two hosts, tcp", scene_hosts, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "sleep", "auto", true,
+     false, &team_tcp_two, false},
+    {"team, three hosts, ofi", scene_hosts, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", true,
+     false, &team_ofi, false},
+    {"team, two hosts, ofi", scene_hosts, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "sleep", "auto", true,
+     false, &team_ofi_two, false},
+    {"team, questions", scene_questions, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", true,
+     false, &team_tcp_slow, false},
 };
 const int scenario_count = (int)(sizeof(scenarios) / sizeof(scenarios[0]));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * scenario_team.c: a team of the two ends: operations of one line, of blocks, and of several chunks, plans that overlap, an agreement: see
- * scenario.h. The survivor gets -ECONNRESET and the member, agrees with itself, and goes on with a team of one.
+ * scenario_team.c: a team of the two ends: operations of one line, of blocks, and of several chunks, plans that overlap, an agreement,
+ * a team of those that live: see scenario.h. The survivor gets -ECONNRESET and the member, agrees with itself, and goes on with a team of one.
  */
 #include "scenario_ends.h"
 
@@ -64,6 +64,18 @@ static int overlap(struct player *p, rteam_t team)
     return rc;
 }
 
+/* A team of those that live: of both, if the peer does not die meanwhile. */
+static int shrink(struct player *p, rteam_t team)
+{
+    rteam_t living = NULL;
+    int rc;
+
+    CHECK_OK(NULL, rcoll_shrink(&living, team));
+    rc = rcoll_size(living) == 2 ? add(p, living, 1, 0) : -ECONNRESET;
+    CHECK(NULL, rcoll_close(living) == 0 || rc != 0);
+    return rc;
+}
+
 static int operate(struct player *p, rteam_t team)
 {
     uint64_t flags = p->rank == 0 ? 7 : 5;
@@ -84,7 +96,7 @@ static int operate(struct player *p, rteam_t team)
         return rc;
     rc = rcoll_agree(team, &flags, dead, 2);
     CHECK(NULL, rc < 0 || (rc == 0 && flags == 5) || (rc == 1 && dead[0] == p->peer));
-    return rc == 1 ? -ECONNRESET : rc;
+    return rc == 1 ? -ECONNRESET : rc == 0 ? shrink(p, team) : rc;
 }
 
 /* The peer is dead: what is left of the team goes on. */

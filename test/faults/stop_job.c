@@ -2,7 +2,7 @@
 /*
  * stop_job.c: a job in which one of the two ends is stopped, and goes on later: what the others must have seen (scenario.h).
  *
- * A call of the other end ends by its deadline, or does not need the stopped rank. Then that one goes on; every message is
+ * A call of the other end ends by its deadline, or does not need the stopped rank; in a team the message of a deadline names it. Then that one goes on; every message is
  * there, once, and right, and all ranks end with status 0, as if nothing had been.
  */
 #include "scenario.h"
@@ -39,26 +39,53 @@ static bool wait_stopped(struct job *job, const struct plan *plan)
     }
 }
 
+/* Deadlines of the other end that have passed; of a team, deadlines of all that live whose message names the one that is stopped. */
+static uint64_t count_reported(const struct job *job, const struct plan *plan)
+{
+    uint64_t n = 0;
+
+    if (plan->s->network == NULL || !plan->s->network->team)
+        return atomic_load(&job->board->rank[1 - plan->victim].late);
+    for (int rank = 0; rank < SCENARIO_RANKS; rank++)
+        n += rank != plan->victim ? atomic_load(&job->board->rank[rank].named) : 0;
+    return n;
+}
+
+/* One that lives is in a call that no deadline ends. */
+static bool is_patient(const struct job *job, const struct plan *plan)
+{
+    for (int rank = 0; rank < SCENARIO_RANKS; rank++)
+        if (rank != plan->victim && atomic_load(&job->board->rank[rank].patient) != 0)
+            return true;
+    return false;
+}
+
 /* By a deadline; and for as long as it is to be stopped, by one after the other. */
 static bool wait_reported(struct job *job, const struct plan *plan, const char *what)
 {
     struct board_rank *other = &job->board->rank[1 - plan->victim];
     bool joined = atomic_load(&job->board->rank[plan->victim].phase) > 0;
-    uint64_t before = atomic_load(&other->late);
-    int64_t patience = deadline_in_ms(PATIENCE_MS), until = deadline_in_ms(plan->stopped_ms);
+    uint64_t before = count_reported(job, plan);
+    int64_t patience = deadline_in_ms(PATIENCE_MS), until = deadline_in_ms(plan->stopped_ms),
+            impatient = clock_now(); /* the last time that all were */
 
     if (plan->s->patient || !joined) {
         backoff_us(PATIENT_MS * 1000);
         return false;
     }
-    while ((atomic_load(&other->late) == before || !deadline_passed(until)) &&
+    while ((count_reported(job, plan) == before || !deadline_passed(until)) &&
            atomic_load(&other->phase) < 2) {
-        EXPECT(!deadline_passed(patience), "%s: no deadline ends the call of the other end", what);
+        EXPECT(!deadline_passed(patience),
+               "%s: no deadline ends a call that waits for it, and names it", what);
         if (deadline_passed(patience))
+            return false;
+        if (!is_patient(job, plan))
+            impatient = clock_now();
+        else if (clock_now() - impatient > PATIENT_MS * NS_PER_MS)
             return false;
         backoff_us(200);
     }
-    return atomic_load(&other->late) > before;
+    return count_reported(job, plan) > before;
 }
 
 bool scenario_stop(const struct plan *plan, const char *what, int *reported)

@@ -41,6 +41,7 @@ fault_tests = \
 	test/faults/resource_failure \
 	test/faults/resource_failure_pair \
 	test/faults/interrupted_calls \
+	test/faults/failpoint_hosts \
 	test/faults/failpoint_kill \
 	test/faults/failpoint_stop \
 	test/faults/refused_calls \
@@ -65,7 +66,7 @@ test_faults_btl_ofi_la_LIBADD = $(lib_btl_ofi_la_LIBADD)
 test_faults_btl_ofi_la_LDFLAGS = $(lib_btl_ofi_la_LDFLAGS) -rpath /nowhere
 played = test/lib/job.c test/faults/kill_job.c test/faults/scenario.c test/faults/scenario_ends.c \
 	test/faults/scenario_board.c test/faults/scenario_cast.c test/faults/scenario_copy.c test/faults/scenario_device.c \
-	test/faults/scenario_messages.c \
+	test/faults/scenario_hosts.c test/faults/scenario_messages.c \
 	test/faults/scenario_regions.c \
 	test/faults/scenario_team.c test/faults/scenario_windows.c
 stepped = test/faults/stop_job.c test/faults/failpoint.c test/faults/failpoint_survey.c $(played)
@@ -163,6 +164,8 @@ test_faults_resource_failure_LDFLAGS = -rdynamic
 test_faults_resource_failure_pair_SOURCES = test/faults/resource_failure_pair.c test/faults/failing_calls.c test/lib/job.c
 test_faults_resource_failure_pair_LDFLAGS = -rdynamic
 test_faults_interrupted_calls_SOURCES = test/faults/interrupted_calls.c test/lib/job.c
+test_faults_failpoint_hosts_SOURCES = test/faults/failpoint_hosts.c $(stepped)
+test_faults_failpoint_hosts_LDADD = $(with_steps)
 test_faults_failpoint_kill_SOURCES = test/faults/failpoint_kill.c $(stepped)
 test_faults_failpoint_kill_LDADD = $(with_steps)
 test_faults_failpoint_stop_SOURCES = test/faults/failpoint_stop.c $(stepped)

@@ -30,6 +30,8 @@ struct board_rank {
     _Atomic uint64_t done, number; /* the scenario's */
     _Atomic int attached;          /* the scenario's: casts of which it has read a message */
     _Atomic uint64_t late;         /* calls that ended with their deadline */
+    _Atomic uint64_t named;        /* of these, the scenario's: the message names the victim */
+    _Atomic int patient;           /* the scenario's: it is in a call that no deadline ends */
     _Atomic int64_t left;          /* when rexit returned */
     char error_message[400];
 };

@@ -121,6 +121,7 @@ static int agree_open_pipe(const struct rteam *t, int member, bool out)
                           .stream = t->stream};
 
     cfg.heap_bytes_at_most = cfg.heap_bytes;
+    RPIPE_FAILPOINT("net: rcoll_agree: before a pipe");
     return rpipe_open(out ? &p->out : &p->in, &cfg);
 }
 
@@ -157,8 +158,10 @@ static void agree_try_send(const struct rteam *t, int member, enum agree_kind ki
         rc = agree_open_pipe(t, member, false);
     *a->message = (struct agree_message){a->number, kind, flags};
     memcpy(a->message + 1, a->dead, agree_dead_bytes(t->size));
+    RPIPE_FAILPOINT("net: rcoll_agree: before a message");
     if (rc == 0)
         rc = rpipe_send(p->out, a->message, a->message_bytes, R_NOWAIT);
+    RPIPE_FAILPOINT("net: rcoll_agree: message sent, or not yet");
     if (rc == 0)
         p->sent[kind] = a->number;
     else if (rc != R_PENDING)
@@ -177,6 +180,7 @@ static void agree_try_receive(const struct rteam *t, int member)
     rc = rpipe_recv(p->in, a->message, a->message_bytes, &bytes, R_NOWAIT);
     if (rc == R_PENDING)
         return;
+    RPIPE_FAILPOINT("net: rcoll_agree: message here");
     if (rc != 0 || bytes != a->message_bytes || a->message->kind >= AGREE_KINDS) {
         a->gone[member] = true;
         return;

@@ -3,6 +3,7 @@
 #include "coll/engine/edge.h"
 #include "coll/engine/operation.h"
 #include "coll/engine/fail.h"
+#include "util/failpoint.h"
 
 #include <errno.h>
 #include <rcast.h>
@@ -95,6 +96,7 @@ static int edge_open(struct rteam *t, int member, bool out)
     if (cfg.heap_bytes < EDGE_HEAP_LEAST)
         cfg.heap_bytes = cfg.heap_bytes_at_most = EDGE_HEAP_LEAST;
     rc = rpipe_open(out ? &edge->out : &edge->in, &cfg);
+    RPIPE_FAILPOINT("net: rcoll: pipe open");
     if (rc == 0 && !out && t->stream != NULL && t->driver == NULL)
         t->driver = edge->in;
     return rc;
@@ -129,6 +131,7 @@ static int edge_open_cast(struct rteam *t, int writer)
             ranks[at] = t->rank[member];
         }
         rc = rcast_open(&edge->cast, &cfg, ranks, s->hosts);
+        RPIPE_FAILPOINT("net: rcoll: cast open");
     }
     free(ranks);
     if (rc == 0) {
@@ -177,6 +180,7 @@ void edge_drive(struct rteam *t)
 /* The writer of a cast waits for its readers, but not those of a team that has failed: one may never open it. */
 static void edge_close(const struct rteam *t, struct edge *edge)
 {
+    RPIPE_FAILPOINT("net: rcoll_close: pipes and casts open");
     if (edge->out != NULL)
         (void)rpipe_close(edge->out);
     if (edge->in != NULL)
@@ -247,9 +251,11 @@ static int edge_send_cast(struct rteam *t, struct operation *o, const struct ste
             memcpy((char *)mem + sizeof(head), o->base[s->from] + s->from_at, s->bytes);
         o->progress[i] = (uint64_t)(uintptr_t)mem;
     }
+    RPIPE_FAILPOINT("net: rcoll: before a message of a cast");
     rc = rcast_write(edge->cast, mem, sizeof(head) + s->bytes, R_NOWAIT);
     if (rc == R_PENDING)
         return STEP_WAITS;
+    RPIPE_FAILPOINT("net: rcoll: message of a cast written");
     o->progress[i] = 0;
     return rc == 0 ? STEP_DONE : edge_cast_failed(t, edge, rc);
 }
@@ -277,9 +283,11 @@ int edge_send(struct rteam *t, struct operation *o, const struct step *s, uint32
         (void)rpipe_set_tag(out, d, edge_tag(o, s->slot));
         o->progress[i] = (uint64_t)(uintptr_t)d;
     }
+    RPIPE_FAILPOINT("net: rcoll: before a message");
     rc = rpipe_write_nb(out, d);
     if (rc == R_PENDING)
         return STEP_WAITS;
+    RPIPE_FAILPOINT("net: rcoll: message written");
     o->progress[i] = 0;
     return rc == 0 ? STEP_DONE : edge_failed(t, s->peer, rc);
 }
@@ -295,16 +303,17 @@ static int edge_next(struct edge *edge, struct early *found)
 
     if (edge->cast == NULL) {
         rc = rpipe_read_nb(edge->in, &d, &bytes);
-        if (rc == 0)
-            *found = (struct early){.tag = rpipe_tag(edge->in, d),
-                                    .d = d,
-                                    .mem = rmalloc_ptr(edge->in, d),
-                                    .bytes = bytes};
-        return rc;
+        if (rc != 0)
+            return rc;
+        RPIPE_FAILPOINT("net: rcoll: message here");
+        *found = (struct early){
+            .tag = rpipe_tag(edge->in, d), .d = d, .mem = rmalloc_ptr(edge->in, d), .bytes = bytes};
+        return 0;
     }
     rc = rcast_read(edge->cast, &mem, &bytes, R_NOWAIT);
     if (rc != 0)
         return rc;
+    RPIPE_FAILPOINT("net: rcoll: message of a cast here");
     if (bytes < sizeof(head)) {
         (void)rcast_free(edge->cast, mem);
         return coll_fail(-EPROTO, "a message of a cast has %zu bytes, fewer than its head", bytes);
@@ -318,6 +327,7 @@ static int edge_next(struct edge *edge, struct early *found)
 /* A message that is not in a copy. */
 static void edge_free(struct edge *edge, const struct early *e)
 {
+    RPIPE_FAILPOINT("net: rcoll: before a message is freed");
     if (edge->cast != NULL)
         (void)rcast_free(edge->cast, e->mem - sizeof(struct edge_head));
     else
@@ -351,6 +361,7 @@ static int edge_keep(const struct rteam *t, struct edge *edge, struct early earl
             return coll_fail(-ENOMEM, "no memory for a message of %zu bytes that has come early",
                              early.bytes);
         memcpy(early.copy, early.mem, early.bytes);
+        RPIPE_FAILPOINT("net: rcoll: early message copied");
         edge_free(edge, &early);
         early.d = ADDR_NULL;
         early.mem = early.copy;
@@ -358,6 +369,7 @@ static int edge_keep(const struct rteam *t, struct edge *edge, struct early earl
     } else
         edge->kept += early.bytes;
     edge->early[edge->count++] = early;
+    RPIPE_FAILPOINT("net: rcoll: early message kept");
     return 0;
 }
 
@@ -365,6 +377,7 @@ static bool edge_take_early(struct edge *edge, uint64_t tag, struct early *found
 {
     for (uint32_t i = 0; i < edge->count; i++)
         if (edge_is_named(edge->early[i].tag, tag)) {
+            RPIPE_FAILPOINT("net: rcoll: before an early message is taken");
             *found = edge->early[i];
             edge->early[i] = edge->early[--edge->count];
             *(found->copy == NULL ? &edge->kept : &edge->copied) -= found->bytes;
@@ -412,10 +425,12 @@ void edge_probe(struct rteam *t, int member, const struct operation *o)
         (edge->out == NULL && edge_open(t, member, true) != 0) || rmalloc_nb(edge->out, 0, &d) != 0)
         return;
     (void)rpipe_set_tag(edge->out, d, edge_tag(o, EDGE_PROBE));
+    RPIPE_FAILPOINT("net: rcoll: before a question");
     if (rpipe_write_nb(edge->out, d) == 0)
         edge->probed = o->number;
     else
         (void)rmalloc_free(edge->out, d);
+    RPIPE_FAILPOINT("net: rcoll: question sent");
 }
 
 /* The message of a tag. 0, R_PENDING, or a failure. */
@@ -433,6 +448,7 @@ static int edge_find(struct rteam *t, struct operation *o, struct edge *edge, in
         if (rc != 0)
             return rc;
         if (edge->cast == NULL && edge_is_probe(found->tag)) {
+            RPIPE_FAILPOINT("net: rcoll: question here");
             rc = edge_check_probe(t, o, member, found->tag);
             edge_free(edge, found);
             return rc != 0 ? rc : R_PENDING; /* one for each pass, however many there are */

@@ -126,6 +126,7 @@ static int shrink_begin(struct rteam *t, struct shrink *s)
 
     if (rc != 0)
         return rc;
+    RPIPE_FAILPOINT("rcoll_shrink: the dead agreed on");
     died = shrink_count(t, dead);
     if (died <= s->died)
         return coll_fail(-EPROTO, "a member that lives has not opened the team");
@@ -133,6 +134,7 @@ static int shrink_begin(struct rteam *t, struct shrink *s)
     s->err.text[0] = '\0';
     s->opening = shrink_open(&s->living, t, dead, &s->err);
     s->asks = true;
+    RPIPE_FAILPOINT("rcoll_shrink: team open, or not");
     return 0;
 }
 
