@@ -2,7 +2,7 @@
 /*
  * Collectives against one loop for each kind: random kinds, lengths, types, roots, blocks, in place; plans that overlap; teams that
  * are split; views; the same bits by all algorithms; graphs; mistakes. The number is that of random cases.
- * -apart: each rank is a host of its own. -cast, on several hosts: what can go by casts does, of whose packets 5 % are lost and 2 % repeated.
+ * -apart: each rank is a host of its own; -spread: every third one, and the others share a host. -cast, on several hosts: what can go by casts does, of whose packets 5 % are lost and 2 % repeated.
  */
 #include "test/lib/mp_check.h"
 
@@ -1299,14 +1299,23 @@ static bool on_one_host(void)
     return one;
 }
 
+/* Before rinit. */
+static bool is_third_rank(void)
+{
+    const char *rank = getenv("PMIX_RANK") != NULL ? getenv("PMIX_RANK") : getenv("RPIPE_RANK");
+
+    return rank != NULL && atoi(rank) % 3 == 2;
+}
+
 int main(int argc, char **argv)
 {
     rcoll_team_config_t cfg = {.mem_bytes = 1 << 20};
-    bool apart = mp_asked(argc, argv, "-apart"), casts = mp_asked(argc, argv, "-cast"), one_host;
+    bool spread = mp_asked(argc, argv, "-spread"), casts = mp_asked(argc, argv, "-cast"),
+         apart = spread || mp_asked(argc, argv, "-apart"), one_host;
     uint64_t cases;
     rteam_t team;
 
-    if (apart)
+    if (apart && (!spread || is_third_rank()))
         setenv("RPIPE_CONTROL", "tcp", 1);
     if (mp_asked(argc, argv, "-fetch"))
         setenv("RCOLL_ALGORITHM",

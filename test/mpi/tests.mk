@@ -172,6 +172,9 @@ mpi_tests = \
 	test/mpi/mp_coll-8.mpi \
 	test/mpi/mp_coll-8-apart.mpi \
 	test/mpi/mp_coll-16.mpi \
+	test/mpi/mp_coll-16-apart+ofi.mpi \
+	test/mpi/mp_coll-16-apart+tcp.mpi \
+	test/mpi/mp_coll-16-spread+tcp.mpi \
 	test/mpi/mp_coll_alone-1.mpi \
 	test/mpi/mp_coll_alone-2.mpi \
 	test/mpi/mp_coll_alone-3.mpi \
@@ -186,6 +189,7 @@ mpi_tests = \
 	test/mpi/mp_coll_recovery-3-withdrawn.mpi \
 	test/mpi/mp_coll_recovery-3-cast+hosts.mpi \
 	test/mpi/mp_coll_recovery-4.mpi \
+	test/mpi/mp_coll_recovery-16-apart+tcp.mpi \
 	test/mpi/mp_coll_threads-2.mpi \
 	test/mpi/mp_coll_threads-2-apart.mpi \
 	test/mpi/mp_coll_threads-2-left.mpi \
