@@ -569,6 +569,15 @@ int rboard_state(rboard_t board, int member);
 /* Reports a failure of this member, -1 to -4095, to all members: rboard_lost returns it there, and waits end. */
 int rboard_fail(rboard_t board, int code);
 
+/*
+ * Sends a word to a member of any host, by the control network, and does not wait. A word that this member has not taken yet is replaced; one
+ * that comes before it has opened the board is dropped. R_PENDING: too many messages wait for this member, the word is not sent.
+ */
+int rboard_post(rboard_t board, int member, uint64_t word);
+
+/* Takes the word that has come first, and the member that has posted it. R_PENDING: there is none. */
+int rboard_take(rboard_t board, int *member, uint64_t *word);
+
 /* Closes the board here: all memory is unmapped. Does not wait for other members. */
 int rboard_close(rboard_t board);
 

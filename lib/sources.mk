@@ -248,6 +248,7 @@ rpipe_sources = \
 	lib/rpipe/board/board_message.c \
 	lib/rpipe/board/board_message.h \
 	lib/rpipe/board/board_open.c \
+	lib/rpipe/board/board_post.c \
 	lib/rpipe/board/board_sleep.c \
 	lib/rpipe/board/boards.c \
 	lib/rpipe/board/boards.h \

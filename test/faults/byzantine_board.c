@@ -144,6 +144,8 @@ static const struct board_violation {
     {"the loss of no member", BOARD_LOST, NO_MEMORY, NOTHING, -EIO, 2, -ETIMEDOUT},
     {"the loss of member 2^32 - 1", BOARD_LOST, NO_MEMORY, NOTHING, -EIO, UINT32_MAX, -ETIMEDOUT},
     {"the loss of this member", BOARD_LOST, NO_MEMORY, NOTHING, -EIO, 0, -EIO},
+    {"a word", BOARD_WORD, NO_MEMORY, NOTHING, 0, 0, -ETIMEDOUT},
+    {"a kind beyond the last one", BOARD_WORD + 1, NO_MEMORY, NOTHING, 0, 0, -ETIMEDOUT},
     {"closed", BOARD_CLOSED, NO_MEMORY, NOTHING, 0, 0, -EPIPE},
     {"what is right", BOARD_OPEN, GOOD, NOTHING, 0, 0, 0},
 };
@@ -214,7 +216,7 @@ static void violate_at_random(void)
 
     for (int i = 0; i < RANDOM_MESSAGES; i++) {
         struct board_message m =
-            message_for(RANDOM_CONTEXT, (enum board_message_kind)(random_draw(&random) % 5));
+            message_for(RANDOM_CONTEXT, (enum board_message_kind)(random_draw(&random) % 6));
         uint64_t word = random_draw(&random);
         size_t at = random_draw(&random) % (sizeof(m) - 8);
 

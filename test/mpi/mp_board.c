@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Boards of all ranks and of some, in any order; opened late, again, with sizes that differ, and not at all; barriers that only sleep;
- * a failure that one member reports. -apart: each rank is a host of its own, as far as boards are concerned.
+ * a failure that one member reports; words for single members. -apart: each rank is a host of its own, as far as boards are concerned.
  */
 #include "test/lib/mp_check.h"
 
@@ -329,6 +329,81 @@ static void failed_often(uint64_t context)
         CHECK_OK(NULL, rboard_close(b[i]));
 }
 
+/* ---- words for single members ---- */
+
+static uint64_t word_for(int from, int to, uint64_t number)
+{
+    return number << 40 | (uint64_t)from << 20 | (uint64_t)to;
+}
+
+/* All that has been posted before the barrier has come: messages between two ranks are in order. */
+static void await_words(void)
+{
+    char go = 1;
+
+    for (int r = 0; r < mp_ranks; r++)
+        if (r != mp_rank)
+            CHECK_OK(NULL, network_send(r, &go, sizeof(go)));
+    for (int r = 0; r < mp_ranks; r++)
+        if (r != mp_rank)
+            CHECK_OK(NULL, network_recv(r, &go, sizeof(go)));
+}
+
+/* Each takes the last word of each other one, once. */
+static void words_for_members(uint64_t context)
+{
+    rboard_t b = board_of(NULL, mp_ranks, context, 64);
+    bool seen[64] = {false};
+    uint64_t word = 0;
+    int member = -1;
+
+    CHECK_RC(-EINVAL, NULL, rboard_post(b, mp_rank, 0));
+    CHECK_OK(NULL, network_barrier()); /* all have opened it */
+    for (uint64_t number = 1; number <= 3; number++)
+        for (int to = 0; to < mp_ranks; to++)
+            if (to != mp_rank)
+                CHECK_OK(NULL, rboard_post(b, to, word_for(mp_rank, to, number)));
+    await_words();
+    for (int i = 1; i < mp_ranks; i++) {
+        CHECK_OK(NULL, rboard_take(b, &member, &word));
+        CHECK(NULL, member >= 0 && member < mp_ranks && member != mp_rank && !seen[member]);
+        CHECK(NULL, word == word_for(member, mp_rank, 3));
+        seen[member] = true;
+    }
+    CHECK_RC(R_PENDING, NULL, rboard_take(b, &member, &word));
+    CHECK_OK(NULL, network_barrier());
+    CHECK_OK(NULL, rboard_close(b));
+}
+
+/* A word of a board that has been closed here, or of another one of the same ranks, is not for this one. */
+static void words_of_other_boards(uint64_t context)
+{
+    rboard_t b = board_of(NULL, mp_ranks, context, 64), other;
+    uint64_t word = 0;
+    int member = -1, last = mp_ranks - 1;
+
+    if (mp_rank == 0)
+        CHECK_OK(NULL, rboard_close(b));
+    CHECK_OK(NULL, network_barrier());
+    if (mp_rank == 0) /* its second board of this context; the others have the first */
+        CHECK_OK(NULL, board_open(&b, NULL, mp_ranks, context, 64));
+    other = board_of(NULL, mp_ranks, context + 1, 64);
+    CHECK_OK(NULL, network_barrier());
+    if (mp_rank == last && last > 0) {
+        CHECK_OK(NULL, rboard_post(b, 0, 1));
+        CHECK_OK(NULL, rboard_post(other, 0, 2));
+    }
+    await_words();
+    if (mp_rank == 0 && last > 0) {
+        CHECK_RC(R_PENDING, NULL, rboard_take(b, &member, &word));
+        CHECK_OK(NULL, rboard_take(other, &member, &word));
+        CHECK(NULL, member == last && word == 2);
+    }
+    CHECK_OK(NULL, network_barrier());
+    CHECK_OK(NULL, rboard_close(b));
+    CHECK_OK(NULL, rboard_close(other));
+}
+
 int main(int argc, char **argv)
 {
     uint64_t context = rcontext("mp_board");
@@ -354,5 +429,7 @@ int main(int argc, char **argv)
     failed_before(context++, false);
     failed_once(context++);
     failed_often(context);
+    words_for_members(rcontext("mp_board: words"));
+    words_of_other_boards(rcontext("mp_board: other boards"));
     return mp_end();
 }

@@ -192,6 +192,28 @@ static void test_fail(void **state)
     CHECK_OK(NULL, rboard_close(b));
 }
 
+/* A board of one member has no member to post to; what several do is in mp_board. */
+static void test_post_refused(void **state)
+{
+    rboard_t b = board_open(6, 64);
+    uint64_t word = 7;
+    int member = 7;
+
+    (void)state;
+    CHECK_RC(-EINVAL, NULL, rboard_post(b, 0, 1));
+    CHECK_ERROR(NULL, "another one than this");
+    CHECK_RC(-EINVAL, NULL, rboard_post(b, 1, 1));
+    CHECK_RC(-EINVAL, NULL, rboard_post(b, -1, 1));
+    CHECK_RC(-EINVAL, NULL, rboard_post(NULL, 0, 1));
+    CHECK_RC(R_PENDING, NULL, rboard_take(b, &member, &word));
+    assert_int_equal(member, 7);
+    assert_int_equal(word, 7);
+    CHECK_RC(-EINVAL, NULL, rboard_take(b, NULL, &word));
+    CHECK_RC(-EINVAL, NULL, rboard_take(b, &member, NULL));
+    CHECK_RC(-EINVAL, NULL, rboard_take(NULL, &member, &word));
+    CHECK_OK(NULL, rboard_close(b));
+}
+
 /* ---- rexit ---- */
 
 static rboard_t left;
@@ -222,6 +244,7 @@ static int leave(void)
     REQUIRE(rboard_mem(left) == NULL && rboard_mem_of(left, 0) == NULL);
     rboard_wake(left, &started);
     CHECK_RC(-ENOTCONN, NULL, rboard_wait(left));
+    CHECK_RC(-ENOTCONN, NULL, rboard_post(left, 0, 1));
     CHECK_RC(-ENOTCONN, NULL, rboard_close(left));
     return 0;
 }
@@ -231,7 +254,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory),        cmocka_unit_test(test_refused),
         cmocka_unit_test(test_sleep_refused), cmocka_unit_test(test_pass),
-        cmocka_unit_test(test_fail),
+        cmocka_unit_test(test_fail),          cmocka_unit_test(test_post_refused),
     };
     rboard_config_t cfg = {0};
     rboard_t b;

@@ -133,6 +133,18 @@ void board_set_state(struct rboard *b, int member, int code)
     board_wake_own(b);
 }
 
+void board_keep_word(struct rboard *b, int member, uint64_t word)
+{
+    struct board_member *m = &b->member[member];
+
+    m->word = word;
+    if (!list_empty(&m->posted))
+        return;
+    list_append(&b->posted, &m->posted);
+    /* relaxed: the word is read under the lock */
+    atomic_fetch_add_explicit(&b->nposted, 1, memory_order_relaxed);
+}
+
 size_t board_line(const struct rboard *b, int member)
 {
     return map_round_up((size_t)b->member[member].bytes, CACHE_LINE);

@@ -3,12 +3,13 @@
  * board.h: one board: its members, what is mapped of them, and what ends its waits (doc/boards.md).
  *
  *   board.c          the table of boards, and what changes the state of one
- *   board_message.c  OPEN, CLOSED and LOST
+ *   board_message.c  OPEN, CLOSED, LOST and WORD
  *   boards.c         members that are gone; rexit
  *   board_open.c     rboard_open, rboard_close: names and numbers, hosts, own memory
  *   board_call.c     rboard_wait, rboard_lost, rboard_fail, and where memory is
  *   board_sleep.c    rboard_wake, rboard_sleep
  *   board_fetch.c    rboard_fetch
+ *   board_post.c     rboard_post, rboard_take
  *
  * Everything but the atomic words is written under boards_lock. Nothing that a message names is used before it has been compared
  * with what this process has.
@@ -54,6 +55,8 @@ struct board_member {
     _Atomic int code;        /* rboard_state: why it takes no part any more; 0: it does */
     const void *_Atomic mem; /* NULL: not mapped, or the member has died */
     struct segment segment;  /* stays mapped until rboard_close */
+    struct link posted;      /* in rboard.posted while its word has not been taken */
+    uint64_t word;           /* the last one that it has posted */
 };
 
 /* How often this process has opened the boards of a name: (context, ranks). Stays until rexit. */
@@ -95,6 +98,8 @@ struct rboard {
     uint32_t awaited;         /* members of this host whose memory is awaited */
     bool goes_on;             /* RBOARD_GO_ON */
     struct segment_late late; /* of the memory of each member */
+    struct link posted;       /* members whose words have not been taken, in the order of arrival */
+    _Atomic uint32_t nposted; /* how many */
     int timeout_ms;
     struct segment segment; /* own memory */
     int fd;                 /* of it, until each member of the host has it; or -1 */
@@ -137,6 +142,8 @@ void board_refuse(struct rboard *b, int member, int code, const char *format, ..
     __attribute__((format(printf, 4, 5)));
 /* One member of the host is not awaited any more. */
 void board_arrived(struct rboard *b, int member);
+/* Keeps the word that a member has posted, in the place of one that has not been taken. */
+void board_keep_word(struct rboard *b, int member, uint64_t word);
 /* Unmaps and closes; the structure stays. No thread is in a call. */
 void board_release(struct rboard *b);
 /* What stands for `sleepers` of a member that is not mapped, for which every wake calls the kernel, and of a dead one. */

@@ -17,7 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLOSED_MOST 4096u /* messages that wait for a rank when one more CLOSED is sent to it */
+#define BACKLOG_MOST                                                                               \
+    4096u /* messages that wait for a rank when one more CLOSED or WORD is sent to it */
 
 static _Atomic unsigned board_message_warned;
 
@@ -76,6 +77,17 @@ void board_send_lost(struct rboard *b, bool to_here, bool to_others)
             board_send_lost_to(b, i);
 }
 
+int board_send_word(const struct rboard *b, int member, uint64_t word)
+{
+    const int rank = b->member[member].rank;
+    struct board_message m = board_message_of(b, BOARD_WORD);
+
+    m.word = word;
+    if (control_backlog(rank) >= BACKLOG_MOST)
+        return R_PENDING;
+    return control_post(rank, MESSAGE_BOARD, &m, sizeof(m), NULL, 0);
+}
+
 /* The board that the message names has been closed here. */
 static void board_send_closed(int to, const struct board_message *open)
 {
@@ -83,7 +95,7 @@ static void board_send_closed(int to, const struct board_message *open)
 
     m.kind = BOARD_CLOSED;
     m.flags = 0;
-    if (control_backlog(to) < CLOSED_MOST)
+    if (control_backlog(to) < BACKLOG_MOST)
         (void)control_post(to, MESSAGE_BOARD, &m, sizeof(m), NULL, 0);
 }
 
@@ -232,6 +244,9 @@ static void board_on_message(struct rboard *b, int from, const struct board_mess
         break;
     case BOARD_LOST:
         board_on_lost(b, sender, m);
+        break;
+    case BOARD_WORD:
+        board_keep_word(b, sender, m->word);
         break;
     default:
         log_few(&board_message_warned, "rank %d: message %u about a board ignored", from, m->kind);

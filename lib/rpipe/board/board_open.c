@@ -228,6 +228,9 @@ static struct rboard *board_alloc(int n)
     b->n = n;
     b->fd = -1;
     list_init(&b->link);
+    list_init(&b->posted);
+    for (int i = 0; i < n; i++)
+        list_init(&b->member[i].posted);
     atomic_init(&b->fences, true);
     return b;
 }
