@@ -569,6 +569,8 @@ lib_libcollengine_la_SOURCES = \
 	lib/coll/engine/card.c \
 	lib/coll/engine/card.h \
 	lib/coll/engine/cell.h \
+	lib/coll/engine/compare.c \
+	lib/coll/engine/compare.h \
 	lib/coll/engine/create.c \
 	lib/coll/engine/create.h \
 	lib/coll/engine/dump.c \

@@ -4,7 +4,7 @@
  *
  * Rank 2 is byzantine. In each round it opens a team with ranks 0 and 1, and calls the same operations, while a thread of it changes words of
  * its board: cells that are in use, heads, `done`, what has been started, agreements, messages. With -apart each rank is a host of its own, and
- * rank 2 sends messages with tags and sizes of its own instead, or more than can be kept. Ranks 0 and 1 get results or codes, before their
+ * rank 2 sends messages with tags and sizes of its own instead, or more than can be kept, and probes. Ranks 0 and 1 get results or codes, before their
  * deadlines; and in another thread of each, with rank 3, a team goes on whose results are right.
  */
 #include "test/lib/job.h"
@@ -27,6 +27,7 @@
 #define FIRST_CONTEXT 100
 #define MESSAGES 20000
 #define MESSAGE_MOST 2048
+#define WORDS 50
 
 static uint64_t seed;
 static int rounds = 40;
@@ -175,6 +176,20 @@ static void send_nonsense(rteam_t t, uint64_t *random, bool flood)
     }
 }
 
+/* Probes of operations that have begun, will, or never do, most of them right. */
+static void post_nonsense(rteam_t t, uint64_t *random)
+{
+    for (int i = 0; i < WORDS; i++) {
+        uint64_t number = t->number + random_draw(random) % (DEPTH + 3);
+        uint32_t check = (t->history + t->barrier->check) * UINT32_C(0x9e3779b1);
+        uint64_t word = number << 16 | (check & HEAD_CHECK);
+
+        if (random_draw(random) % 64 == 0)
+            word = random_draw(random) % 2 == 0 ? random_draw(random) : word ^ 1;
+        (void)rboard_post(t->board, i % 2, word);
+    }
+}
+
 /* ---- operations ---- */
 
 static double from[MOST], into[MOST];
@@ -257,6 +272,8 @@ static void play_byzantine(int round)
     t = open_team(round);
     if (!early)
         CHECK(NULL, pthread_create(&thread, NULL, change_board, &n) == 0);
+    if (t != NULL && apart && round % 2 == 0)
+        post_nonsense(t, &random);
     if (t != NULL && apart && round % 3 != 0)
         send_nonsense(t, &random, round % 3 == 2);
     if (t != NULL) {

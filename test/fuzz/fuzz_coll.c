@@ -13,6 +13,7 @@
  */
 #include "input.h"
 
+#include "coll/engine/compare.h"
 #include "coll/engine/edge.h"
 #include "coll/engine/engine.h"
 #include "coll/engine/create.h"

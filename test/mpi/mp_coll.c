@@ -805,7 +805,7 @@ static void call_that_fails(void)
 
 /*
  * One member starts another operation than the others: all get -EPROTO, at once or at the next operation, and none waits for its deadline.
- * Where both wait for the other one no message shows it, but the words of the board do, and between hosts a probe.
+ * Where both wait for the other one no message shows it, but the words of the board do, and between hosts a probe; more in mp_coll_mismatch.
  */
 static void mismatch(const rcoll_params_t *one, const rcoll_params_t *others)
 {
@@ -1268,7 +1268,7 @@ static void views_fill_a_heap(void)
     free(all);
 }
 
-/* The others wait for a root of another host for so long that they ask what it waits in: it does not wait, and reads the probes later, if ever. */
+/* The others wait for a root of another host for so long that they send it probes of what it does as well, if later. */
 static void late_root(void)
 {
     int last = mp_ranks - 1, seen[MEMBERS_MOST], mine = 10 + mp_rank, value = mp_rank;

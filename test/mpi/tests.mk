@@ -17,6 +17,7 @@ mpi_programs = \
 	test/mpi/mp_coll \
 	test/mpi/mp_coll_alone \
 	test/mpi/mp_coll_dump \
+	test/mpi/mp_coll_mismatch \
 	test/mpi/mp_coll_recovery \
 	test/mpi/mp_coll_threads \
 	test/mpi/mp_compose \
@@ -182,6 +183,11 @@ mpi_tests = \
 	test/mpi/mp_coll_alone-4-bound.mpi \
 	test/mpi/mp_coll_alone-8-bound.mpi \
 	test/mpi/mp_coll_dump-5.mpi \
+	test/mpi/mp_coll_mismatch-2-apart.mpi \
+	test/mpi/mp_coll_mismatch-3.mpi \
+	test/mpi/mp_coll_mismatch-3-apart.mpi \
+	test/mpi/mp_coll_mismatch-4-apart.mpi \
+	test/mpi/mp_coll_mismatch-5-apart.mpi \
 	test/mpi/mp_coll_recovery-3.mpi \
 	test/mpi/mp_coll_recovery-3-apart.mpi \
 	test/mpi/mp_coll_recovery-3-async.mpi \
@@ -356,6 +362,7 @@ test_mpi_mp_mcast_recovery_LDADD = $(public)
 test_mpi_mp_coll_LDADD = $(public)
 test_mpi_mp_coll_alone_LDADD = $(public)
 test_mpi_mp_coll_dump_LDADD = $(public)
+test_mpi_mp_coll_mismatch_LDADD = $(public)
 test_mpi_mp_coll_recovery_LDADD = $(public)
 test_mpi_mp_coll_threads_LDADD = $(public)
 test_mpi_mp_event_LDADD = $(public)

@@ -13,6 +13,7 @@
  */
 #include "coll/engine/async.h"
 
+#include "coll/engine/compare.h"
 #include "coll/engine/engine.h"
 #include "coll/engine/fail.h"
 #include "coll/engine/wait.h"

@@ -35,9 +35,8 @@ struct edge {
     int *members;  /* of each of its readers and, first, its writer: the member of the team */
     struct early *early;
     uint32_t count, allocated;
-    uint64_t probed; /* the last operation that the other end has been asked about; 0: none */
-    size_t kept;     /* bytes of early messages in memory of the pipe */
-    size_t copied;   /* bytes of their copies */
+    size_t kept;   /* bytes of early messages in memory of the pipe */
+    size_t copied; /* bytes of their copies */
 };
 
 /* Operation and slot name a message; the check is of what the operation is. */
@@ -47,10 +46,6 @@ static uint64_t edge_tag(const struct operation *o, uint64_t slot)
 {
     return o->number << 40 | slot << 24 | (o->check & EDGE_CHECK);
 }
-
-#define EDGE_PROBE UINT64_C(0xffff) /* slot of a probe, and of no message of an operation */
-
-static bool edge_is_probe(uint64_t tag) { return (tag >> 24 & 0xffff) == EDGE_PROBE; }
 
 static bool edge_is_named(uint64_t a, uint64_t b) { return (a & ~EDGE_CHECK) == (b & ~EDGE_CHECK); }
 
@@ -400,39 +395,6 @@ static bool edge_may_keep(const struct rteam *t, const struct edge *edge, uint64
     return true;
 }
 
-/* The other end waits in this operation of that number: compared with what has been started here, if that is known still. */
-static int edge_check_probe(struct rteam *t, const struct operation *o, int member, uint64_t tag)
-{
-    const struct operation probed = {.number = o->number + (uint64_t)edge_distance(tag, o->number)};
-    const uint32_t started =
-        atomic_load_explicit(&t->head->started[probed.number % HEAD_STARTED], memory_order_relaxed);
-
-    if (!head_contradicts(started, probed.number, (uint32_t)(tag & EDGE_CHECK)))
-        return 0;
-    return team_fail_other(t, &probed, member);
-}
-
-/*
- * This member has waited for a message of another host for long. If the other end waits for one of this member, it has opened the pipe that
- * comes from here, and finds the probe; else the probe stays where it is, or is not sent. One for each operation.
- */
-void edge_probe(struct rteam *t, int member, const struct operation *o)
-{
-    struct edge *edge = edge_of(t, member);
-    raddr_t d;
-
-    if (edge == NULL || edge->probed == o->number ||
-        (edge->out == NULL && edge_open(t, member, true) != 0) || rmalloc_nb(edge->out, 0, &d) != 0)
-        return;
-    (void)rpipe_set_tag(edge->out, d, edge_tag(o, EDGE_PROBE));
-    RPIPE_FAILPOINT("net: rcoll: before a question");
-    if (rpipe_write_nb(edge->out, d) == 0)
-        edge->probed = o->number;
-    else
-        (void)rmalloc_free(edge->out, d);
-    RPIPE_FAILPOINT("net: rcoll: question sent");
-}
-
 /* The message of a tag. 0, R_PENDING, or a failure. */
 static int edge_find(struct rteam *t, struct operation *o, struct edge *edge, int member,
                      uint64_t tag, struct early *found)
@@ -447,12 +409,6 @@ static int edge_find(struct rteam *t, struct operation *o, struct edge *edge, in
 
         if (rc != 0)
             return rc;
-        if (edge->cast == NULL && edge_is_probe(found->tag)) {
-            RPIPE_FAILPOINT("net: rcoll: question here");
-            rc = edge_check_probe(t, o, member, found->tag);
-            edge_free(edge, found);
-            return rc != 0 ? rc : R_PENDING; /* one for each pass, however many there are */
-        }
         if (edge_is_named(found->tag, tag))
             return 0;
         if (edge_contradicts(found->tag, tag) || !edge_may_keep(t, edge, o->number, found->tag))

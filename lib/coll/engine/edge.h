@@ -22,9 +22,6 @@ void edge_close_all(struct rteam *t);
  */
 void edge_drive(struct rteam *t);
 
-/* Sends the member, from which a message of the operation is awaited, what the operation is. Ignores failures: they are found where they matter. */
-void edge_probe(struct rteam *t, int member, const struct operation *o);
-
 int edge_send(struct rteam *t, struct operation *o, const struct step *s, uint32_t i);
 int edge_recv(struct rteam *t, struct operation *o, const struct step *s);
 /* Frees the messages that the operation has received. */

@@ -98,32 +98,6 @@ int team_fail_other(struct rteam *t, const struct operation *o, int member)
         member, t->rank[member], t->me, t->rank[t->me], (unsigned long long)o->number);
 }
 
-static void team_compare_operation(struct rteam *t, const struct operation *o)
-{
-    for (int i = 0; i < t->nmates; i++) {
-        const struct head *head = (const struct head *)(const void *)t->board_of[t->mates[i]];
-        uint32_t started =
-            atomic_load_explicit(&head->started[o->number % HEAD_STARTED], memory_order_relaxed);
-
-        if (head_contradicts(started, o->number, o->check)) {
-            (void)team_fail_other(t, o, t->mates[i]); /* sleeps: no board is loaded after it */
-            return;
-        }
-    }
-}
-
-void team_compare_operations(struct rteam *t)
-{
-    for (const struct link *link = t->queue.next; link != &t->queue; link = link->next) {
-        const struct rplan *plan = container_of(link, struct rplan, in_queue);
-
-        if (plan->state == PLAN_RUNS)
-            team_compare_operation(t, &plan->op);
-        if (t->lost != 0)
-            return;
-    }
-}
-
 bool team_is_lost(struct rteam *t)
 {
     char text[ERROR_TEXT_BYTES];

@@ -16,8 +16,6 @@ int team_fail(struct rteam *t, int code, int member, const char *format, ...)
     __attribute__((format(printf, 4, 5), cold));
 /* -EPROTO: a member does another operation as this number. */
 int team_fail_other(struct rteam *t, const struct operation *o, int member) __attribute__((cold));
-/* Fails the team if a mate has begun another operation as one that is in flight here: neither may ever get a message. */
-void team_compare_operations(struct rteam *t);
 /*
  * Before an operation that has failed is over: memory that is lent to other members is the program's again. For a call that is counted,
  * as each call of a team that lends is; else it does nothing.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* run.c: rcoll_plan, rcoll_start, rcoll_test, rcoll_wait, rcoll_wait_any, rcoll_free, rcoll_run, rcoll_barrier. */
 #include "coll/engine/async.h"
+#include "coll/engine/compare.h"
 #include "coll/engine/edge.h"
 #include "coll/engine/engine.h"
 #include "coll/engine/fail.h"
@@ -160,6 +161,8 @@ int rcoll_test(rplan_t plan)
     int rc;
 
     team_enter(&call, plan != NULL ? plan->team : NULL, "rcoll_test");
+    if (plan != NULL && UNLIKELY(plan->team->shape.hosts > 1))
+        team_count(&call); /* it may take locks, and sleep, before it loads boards */
     if (UNLIKELY(plan == NULL || rpipe_initialized() != 1))
         return team_leave(&call, run_check_plan(plan, "rcoll_test"));
     team_lock(plan->team);

@@ -32,6 +32,14 @@
 #define TEAM_CACHE 64
 #define TEAM_DEPTH_MOST HEAD_STARTED
 
+/* Probes of the oldest operation that runs (compare.c). */
+struct team_probes {
+    uint64_t number;   /* of the operation; 0: none has been waited for yet */
+    uint32_t next;     /* its first step that is not done */
+    int last;          /* the member that has been sent the last one; -1: a turn begins */
+    int64_t at, pause; /* when the next ones are due, and what is between two turns, in ns */
+};
+
 struct rteam {
     rboard_t board;
     int size, me;
@@ -86,6 +94,7 @@ struct rteam {
     pthread_mutex_t lock;           /* threads */
     struct async *async;            /* RCOLL_ASYNC */
     void (*ended)(struct rteam *t); /* RCOLL_ASYNC: an operation is over; lock held */
+    struct team_probes probes;
 };
 
 enum plan_state {

@@ -5,6 +5,7 @@
  */
 #include "coll/engine/wait.h"
 
+#include "coll/engine/compare.h"
 #include "coll/engine/edge.h"
 #include "coll/engine/engine.h"
 #include "coll/engine/fail.h"
@@ -24,14 +25,11 @@
 #define WAIT_CHECK_EVERY 64     /* polls or yields: losses, the deadline, the job */
 #define WAIT_YIELD_NS 2000000   /* of yields that brought nothing, before it sleeps */
 #define WAIT_SLICE_MS 50
-#define WAIT_PROBE_NS                                                                              \
-    NS_PER_S /* for a message of another host, before its sender is asked what it waits in */
 #define WAIT_NAP_NS 50000 /* where no word of this host changes: of pipes, and of credits */
 
 struct team_waiter {
     uint32_t polls;
     int64_t deadline, idle_since; /* 0: it has not yielded since something was done */
-    int64_t probe_at;
 };
 
 /* A SEND that has been tried, and whose cell was not free: it becomes free by words of all mates, which are not slept on. */
@@ -132,39 +130,6 @@ static bool wait_pause(struct rteam *t, struct team_waiter *w)
     return true;
 }
 
-/* The oldest operation that runs waits for a message of another host. */
-static void wait_probe(struct rteam *t)
-{
-    const struct rplan *plan = NULL;
-
-    for (const struct link *link = t->queue.next; link != &t->queue; link = link->next) {
-        plan = container_of(link, const struct rplan, in_queue);
-        if (plan->state == PLAN_RUNS)
-            break;
-    }
-    for (uint32_t i = 0; plan != NULL && plan->state == PLAN_RUNS && i < plan->op.program->count;
-         i++) {
-        const struct step *s = &plan->op.program->steps[i];
-
-        if (s->kind == STEP_PIPE_RECV && !operation_step_is_done(&plan->op, i)) {
-            edge_probe(t, s->peer, &plan->op);
-            return;
-        }
-    }
-}
-
-/* Two members of different hosts that wait for each other in different operations read no message, unless one asks. */
-static void wait_compare(struct rteam *t, struct team_waiter *w)
-{
-    const int64_t now = t->shape.hosts > 1 ? clock_now() : 0;
-
-    team_compare_operations(t);
-    if (now == 0 || now < w->probe_at)
-        return;
-    w->probe_at = now + WAIT_PROBE_NS;
-    wait_probe(t);
-}
-
 /* False: the job has ended. */
 static bool wait_count(struct team_call *call)
 {
@@ -207,7 +172,7 @@ int team_wait(struct rteam *t, struct team_call *call, team_condition condition,
             return wait_job_ended(t);
         team_lock(t);
         if (w.deadline != -1)
-            wait_compare(t, &w);
+            team_compare_operations(t);
         if (team_is_lost(t)) {
             engine_end_all(t);
             is_over = condition(t, of);
@@ -215,10 +180,9 @@ int team_wait(struct rteam *t, struct team_call *call, team_condition condition,
             return is_over ? 0 : t->lost;
         }
         team_unlock(t);
-        if (w.deadline == -1) {
+        if (w.deadline == -1)
             w.deadline = deadline_in_ms(timeout_ms);
-            w.probe_at = clock_now() + WAIT_PROBE_NS;
-        } else if (deadline_passed(w.deadline))
+        else if (deadline_passed(w.deadline))
             return -ETIMEDOUT;
     }
 }
