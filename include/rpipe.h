@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rpipe.h: the job, its pipes, messages, regions, windows, cells, groups, and the control network.
+ * rpipe.h: the job, its pipes, messages, regions, cells, groups, and the control network; windows are in rwindow.h.
  *
  * A pipe carries messages one way, from a writer to a reader, in order, as pipe(2) does; but a message is memory of
  * the pipe that is handed over, not bytes that are copied. A call that waits obeys the deadline of its pipe and then
@@ -291,77 +291,6 @@ int R_VERB(rread_into, rpipe_read_into,
 /* Waits until *done is not 0; done NULL: until no transfer of this end is in flight. flags: 0 or R_NOWAIT. */
 int R_VERB(rdone, rpipe_done, (rch_t ch, const int *done, int flags));
 
-/* ---- windows: regions that the other end of a pipe writes into and fetches from ---- */
-
-typedef struct rwindow *rwindow_t; /* a region of this process that one peer can access */
-typedef struct rremote *rremote_t; /* a window of the peer, attached to a pipe to it */
-
-/* Names a window: plain data, which travels in any message to the peer. */
-typedef struct rwindow_handle {
-    uint64_t word[8];
-} rwindow_handle_t;
-
-#define RWINDOW_READ 1  /* flags: the peer may fetch from the window */
-#define RWINDOW_WRITE 2 /* flags: the peer may write into the window */
-
-/* How an attached window is accessed. */
-typedef enum {
-    RWINDOW_MAPPED = 1, /* its memory is mapped here: one copy, by this processor */
-    RWINDOW_CROSS = 2,  /* the kernel copies between the two address spaces */
-    RWINDOW_REMOTE = 3, /* by the network; the near memory must be in a region */
-    RWINDOW_DEVICE = 4  /* memory of a device, imported here: by the calls of a table */
-} rwindow_way_t;
-
-/* Opens a region to the process at the other end of ch, by ch's backend; stays open when ch is closed. Does not wait. */
-int rwindow_open(rwindow_t *window, rch_t ch, rregion_t region, int flags,
-                 rwindow_handle_t *handle);
-
-/*
- * Of a window of memory of a device. RWINDOW_WRITE: what the peer has placed there, before the message that this process has read, is
- * visible to the device afterwards. RWINDOW_READ: what the device has stored there is what the peer fetches after a later message. flags
- * is one of the two. Without effect on memory of the host.
- */
-int rwindow_sync(rwindow_t window, uint64_t at, size_t bytes, int flags);
-
-/*
- * Takes back the memory of a window with RWINDOW_WRITE alone, which stays open: from the return on nothing is placed there, and what the peer
- * still writes is lost. -ENOTSUP: the network or the peer places it without this process (shm, ofi, verbs).
- */
-int rwindow_revoke(rwindow_t window);
-
-/* The peer must not use the window any more; what it does with it afterwards fails, or is lost. */
-int rwindow_close(rwindow_t window);
-
-/* Attaches the peer's window to ch, which writes to it. -ENOTSUP: the two processes have no way. flags: 0 or R_NOWAIT. */
-int rwindow_attach(rremote_t *remote, rch_t ch, const rwindow_handle_t *handle, int flags);
-
-/*
- * The same of a window of memory of a device, which import of the table makes accessible here. The table stays in place until the window is
- * detached, by rwindow_detach or rclose.
- */
-int rwindow_attach_device(rremote_t *remote, rch_t ch, const rmemory_ops_t *memory,
-                          const rwindow_handle_t *handle, int flags);
-
-/* Detaches a window; rclose of its pipe does too. -EBUSY: transfers are in flight; rdone() waits for them. */
-int rwindow_detach(rremote_t remote);
-
-/* enum rwindow_way_t, or -EINVAL. */
-int rwindow_way(rremote_t remote);
-
-/* Bytes of the window; 0: remote is not attached. */
-uint64_t rwindow_bytes(rremote_t remote);
-
-/*
- * Places bytes in the window at offset `at`. Every message that is written to its pipe afterwards arrives behind them.
- * region: where `from` is; NULL: in no region. done as of rwrite_from. flags: 0 or R_NOWAIT.
- */
-int rwindow_write(rremote_t remote, uint64_t at, const void *from, size_t bytes, rregion_t region,
-                  int *done, int flags);
-
-/* Copies bytes at offset `at` of the window to `into`, which has them when *done is 1. Otherwise as rwindow_write. */
-int rwindow_fetch(rremote_t remote, uint64_t at, void *into, size_t bytes, rregion_t region,
-                  int *done, int flags);
-
 /* ---- cells: an array of 64-bit words in the memory of an owner, with atomic operations from another process ---- */
 
 typedef struct rcells *rcells_t;
@@ -624,4 +553,7 @@ void R_VERB(network_abort, rpipe_network_abort, (int code)) __attribute__((noret
 #ifdef __cplusplus
 }
 #endif
+
+#include <rwindow.h>
+
 #endif
