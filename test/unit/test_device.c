@@ -219,6 +219,57 @@ static void test_configurations(void **state)
     device.descriptor = FAKE_MEMFD;
 }
 
+static int nowhere_fd;
+
+static int alloc_nowhere(void *argument, size_t bytes, void **base, int *fd)
+{
+    (void)argument;
+    (void)bytes;
+    (void)base;
+    *fd = nowhere_fd = memfd_create("nowhere", MFD_CLOEXEC);
+    return 0;
+}
+
+static int import_nowhere(void *argument, int fd, size_t bytes, void **base)
+{
+    (void)argument;
+    (void)fd;
+    (void)bytes;
+    (void)base;
+    return 0;
+}
+
+/* A success without an address is a defect of the table; its descriptor is closed. */
+static void test_memory_without_an_address(void **state)
+{
+    rpipe_config_t w = device_config(RPIPE_WRITER, RPIPE_PUT),
+                   r = device_config(RPIPE_READER, RPIPE_PUT);
+    rmemory_ops_t table = memory;
+    rregion_t region = NULL;
+    struct pair p = {NULL, NULL};
+
+    (void)state;
+    r.memory = &table;
+    table.alloc = alloc_nowhere;
+    assert_refused(&r, -EINVAL, "fake: alloc of 65536 bytes returned 0 and no address");
+    assert_true(fcntl(nowhere_fd, F_GETFD) == -1 && errno == EBADF);
+    CHECK_RC(-EINVAL, NULL, rregion_open_device(&region, NULL, &table, NULL, HEAP));
+    assert_non_null(strstr(rerror(NULL), "no address"));
+    assert_true(fcntl(nowhere_fd, F_GETFD) == -1 && region == NULL);
+    if (!is_shared())
+        return; /* nothing is imported */
+    table = memory;
+    table.import = import_nowhere;
+    w.memory = &table;
+    r.memory = &memory;
+    CHECK_OK(NULL, rpipe(&p.r, &r));
+    CHECK_OK(NULL, rpipe(&p.w, &w));
+    CHECK_RC(-EINVAL, p.w, rwait(p.w));
+    assert_non_null(strstr(rerror(p.w), "fake: import of 65536 bytes returned 0 and no address"));
+    ctx++;
+    device_pair_close(&p);
+}
+
 static void test_calls_of_the_device_fail(void **state)
 {
     struct pair p = device_pair(RPIPE_PUT);
@@ -391,6 +442,7 @@ static int group(void)
         cmocka_unit_test(test_sizes_of_the_other_end),
         cmocka_unit_test(test_the_way_is_described),
         cmocka_unit_test(test_configurations),
+        cmocka_unit_test(test_memory_without_an_address),
         cmocka_unit_test(test_calls_of_the_device_fail),
         cmocka_unit_test(test_a_full_ring),
         cmocka_unit_test(test_an_import_fails),

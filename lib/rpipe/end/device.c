@@ -29,6 +29,16 @@ static int device_code(int rc) { return rc <= 0 && rc > -4096 ? rc : -EIO; }
 
 /* ---- memory of a table ---- */
 
+/* A table whose alloc or import returns 0 has stored an address: every other call names the memory by it. */
+static int device_no_address(const rmemory_ops_t *m, const char *call, size_t bytes,
+                             struct error *err)
+{
+    return error_set(err, -EINVAL,
+                     "%s: %s of %zu bytes returned 0 and no address (NULL); it must store one, or "
+                     "return a negative errno value",
+                     m->name, call, bytes);
+}
+
 int device_make(const rmemory_ops_t *m, size_t bytes, char **base, int *fd, struct error *err)
 {
     void *made = NULL;
@@ -37,6 +47,11 @@ int device_make(const rmemory_ops_t *m, size_t bytes, char **base, int *fd, stru
     rc = device_code(m->alloc(m->argument, bytes, &made, &descriptor));
     if (rc != 0)
         return error_set(err, rc, "%s: alloc of %zu bytes: %s", m->name, bytes, rinfo_strerror(rc));
+    if (made == NULL) {
+        if (descriptor >= 0)
+            close(descriptor);
+        return device_no_address(m, "alloc", bytes, err);
+    }
     *base = made;
     *fd = descriptor;
     return 0;
@@ -61,6 +76,8 @@ int device_import_memory(struct rch *ch, const rmemory_ops_t *m, const struct bt
     if (rc != 0)
         return error_set(err, rc, "%s: import of %zu bytes of rank %d: %s", m->name, bytes,
                          ch->peer, rinfo_strerror(rc));
+    if (imported == NULL)
+        return device_no_address(m, "import", bytes, err);
     *base = imported;
     return 0;
 }
