@@ -35,11 +35,14 @@ typedef struct rwindow_handle {
 typedef enum {
     RWINDOW_MAPPED = 1, /* its memory is mapped here: one copy, by this processor */
     RWINDOW_CROSS = 2,  /* the kernel copies between the two address spaces */
-    RWINDOW_REMOTE = 3, /* by the network; the near memory must be in a region */
+    RWINDOW_REMOTE = 3, /* by the network, whatever memory it is; the near memory must be in a region */
     RWINDOW_DEVICE = 4  /* memory of a device, imported here: by the calls of a table */
 } rwindow_way_t;
 
-/* Opens a region to the process at the other end of ch, by ch's backend; stays open when ch is closed. Does not wait. */
+/*
+ * Opens a region to the process at the other end of ch, by ch's backend; stays open when ch is closed. Does not wait. Memory of a device: within a
+ * host of a region that its table has made; over a network of any, through a copy in memory of the host where the network does not reach it.
+ */
 int rwindow_open(rwindow_t *window, rch_t ch, rregion_t region, int flags,
                  rwindow_handle_t *handle);
 
@@ -63,8 +66,8 @@ int rwindow_close(rwindow_t window);
 int rwindow_attach(rremote_t *remote, rch_t ch, const rwindow_handle_t *handle, int flags);
 
 /*
- * The same of a window of memory of a device, which import of the table makes accessible here. The table stays in place until the window is
- * detached, by rwindow_detach or rclose.
+ * The same of a window of memory of a device. Within a host import of the table makes it accessible here; the table stays in place until the
+ * window is detached, by rwindow_detach or rclose. Over a network no call of the table is made, and rwindow_attach does as well.
  */
 int rwindow_attach_device(rremote_t *remote, rch_t ch, const rmemory_ops_t *memory,
                           const rwindow_handle_t *handle, int flags);

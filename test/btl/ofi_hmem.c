@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ofi_hmem.c: pipes with memory of a device over libfabric: what is registered by the kind of the device, and what staged, and why, where the
- * provider has less (fake_hmem.h) or RPIPE_OFI_HMEM is set. Each row is a process. test_device.c and test_device_region.c run over the same
- * provider (hmem_device, hmem_device_region).
+ * ofi_hmem.c: pipes and windows with memory of a device over libfabric: what is registered by the kind of the device, and what staged, and why, where the
+ * provider has less (fake_hmem.h) or RPIPE_OFI_HMEM is set. Each row is a process. test_device.c, test_device_region.c and
+ * test_device_window.c run over the same provider (hmem_device, hmem_device_region, hmem_device_window).
  */
 #include "test/unit/device_pair.h"
 
@@ -130,6 +130,68 @@ static void test_the_calls_are_needed(void **state)
     }
 }
 
+/* Bytes through a window of memory of the device, in both directions: how often they were copied. */
+static int copies_of_a_window(const struct pair *p, rwindow_t window, rremote_t remote,
+                              uint8_t *inside)
+{
+    static uint8_t here[1000];
+    const int before = device.copies;
+    rregion_t near;
+    size_t n;
+    char got;
+
+    CHECK_OK(p->w, rregion_open(&near, p->w, here, sizeof(here)));
+    pattern_fill(here, sizeof(here), 1);
+    CHECK_OK(p->w, rwindow_write(remote, 100, here, sizeof(here), near, NULL, 0));
+    CHECK_OK(p->w, rsend(p->w, "x", 1, 0));
+    CHECK_OK(p->r, rrecv(p->r, &got, 1, &n, 0));
+    CHECK_OK(NULL, rwindow_sync(window, 100, sizeof(here), RWINDOW_WRITE));
+    assert_true(pattern_same(inside + 100, sizeof(here), 1));
+    CHECK_OK(p->w, rdone(p->w, NULL, 0));
+    pattern_fill(inside + 100, sizeof(here), 2);
+    CHECK_OK(NULL, rwindow_sync(window, 100, sizeof(here), RWINDOW_READ));
+    CHECK_OK(p->w, rwindow_fetch(remote, 100, here, sizeof(here), near, NULL, 0));
+    CHECK_OK(p->w, rdone(p->w, NULL, 0));
+    assert_true(pattern_same(here, sizeof(here), 2));
+    CHECK_OK(NULL, rregion_close(near));
+    return device.copies - before;
+}
+
+/* The network moves them where the memory is registered; elsewhere rwindow_sync copies them, which needs the call that does. */
+static void test_a_window(void **state)
+{
+    rpipe_config_t cfg = device_config(RPIPE_WRITER, RPIPE_PUT);
+    rwindow_handle_t handle;
+    rregion_t region;
+    rwindow_t window = NULL;
+    rremote_t remote;
+    struct pair p;
+
+    (void)state;
+    cfg.memory = NULL;
+    p = device_open(&cfg);
+    CHECK_OK(NULL, rregion_open_device(&region, NULL, &memory, NULL, HEAP));
+    if (row->why != NULL) {
+        memory.copy_in = NULL;
+        CHECK_RC(-ENOTSUP, p.r, rwindow_open(&window, p.r, region, RWINDOW_WRITE, &handle));
+        if (strstr(rerror(p.r), row->why) == NULL)
+            fail_msg("\"%s\" does not contain \"%s\"", rerror(p.r), row->why);
+        memory.copy_in = fake_copy_in;
+    }
+    CHECK_OK(p.r, rwindow_open(&window, p.r, region, RWINDOW_READ | RWINDOW_WRITE, &handle));
+    CHECK_OK(p.w, rwindow_attach(&remote, p.w, &handle, 0));
+    assert_int_equal(fake_hmem_counts.live, row->why == NULL);
+    assert_int_equal(
+        copies_of_a_window(&p, window, remote, fake_at(&device, rregion_mem(region), HEAP).inside),
+        row->why == NULL ? 0 : 2);
+    assert_int_equal(staged(p.w) + staged(p.r), 0); /* of messages */
+    CHECK_OK(p.w, rwindow_detach(remote));
+    CHECK_OK(NULL, rwindow_close(window));
+    CHECK_OK(NULL, rregion_close(region));
+    device_pair_close(&p);
+    assert_int_equal(fake_hmem_counts.live, 0);
+}
+
 /* A descriptor is one of the domain of the process, so the stream has an endpoint in that, or none of its own. */
 static void test_a_stream(void **state)
 {
@@ -179,6 +241,7 @@ static int group(void)
         cmocka_unit_test(test_the_way),
         cmocka_unit_test(test_one_end),
         cmocka_unit_test(test_the_calls_are_needed),
+        cmocka_unit_test(test_a_window),
         cmocka_unit_test(test_a_stream),
     };
 

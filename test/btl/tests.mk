@@ -51,6 +51,8 @@ sim_tests = \
 	test/unit/test_device_region-1.sim \
 	test/unit/test_device_region-1+tcp.sim \
 	test/unit/test_device_window-1.sim \
+	test/unit/test_device_window-1+tcp.sim \
+	test/unit/test_device_window_end-1.sim \
 	test/unit/test_eager-1+tcp.sim \
 	test/unit/test_growth-1-0.sim \
 	test/unit/test_growth-1+tcp.sim \
@@ -113,7 +115,7 @@ fake_hmem = test/btl/fake_hmem.c test/btl/fake_hmem.h
 hmem_tests =
 if HAVE_FABRIC
 if HAVE_CMOCKA
-hmem_tests += test/btl/hmem_device test/btl/hmem_device_region test/btl/ofi_hmem
+hmem_tests += test/btl/hmem_device test/btl/hmem_device_region test/btl/hmem_device_window test/btl/ofi_hmem
 endif
 endif
 check_PROGRAMS += $(hmem_tests)
@@ -128,6 +130,10 @@ test_btl_hmem_device_region_SOURCES = test/unit/test_device_region.c $(fake_hmem
 test_btl_hmem_device_region_CFLAGS = $(hmem_flags)
 test_btl_hmem_device_region_LDADD = $(hmem_libraries)
 test_btl_hmem_device_region_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+test_btl_hmem_device_window_SOURCES = test/unit/test_device_window.c $(fake_hmem)
+test_btl_hmem_device_window_CFLAGS = $(hmem_flags)
+test_btl_hmem_device_window_LDADD = $(hmem_libraries)
+test_btl_hmem_device_window_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 test_btl_ofi_hmem_SOURCES = test/btl/ofi_hmem.c $(fake_hmem)
 test_btl_ofi_hmem_CFLAGS = $(hmem_flags)
 test_btl_ofi_hmem_LDADD = $(hmem_libraries)
@@ -142,7 +148,7 @@ if HAVE_VERBS
 fake_tests += test/btl/fake_counts test/btl/fake_errors test/btl/verbs_streams
 fake_programs += test/btl/fake_conform
 if HAVE_CMOCKA
-fake_tests += test/btl/fake_cork test/btl/fake_device test/btl/fake_device_region test/btl/fake_gpu_verbs test/btl/fake_stream test/btl/fake_stream_contexts
+fake_tests += test/btl/fake_cork test/btl/fake_device test/btl/fake_device_region test/btl/fake_device_window test/btl/fake_gpu_verbs test/btl/fake_stream test/btl/fake_stream_contexts
 fake_tests += test/btl/fake_device_everywhere test/btl/fake_growth test/btl/fake_region test/btl/fake_window
 endif
 endif
@@ -176,6 +182,10 @@ test_btl_fake_device_region_SOURCES = test/unit/test_device_region.c $(fake_verb
 test_btl_fake_device_region_CFLAGS = $(fake_flags)
 test_btl_fake_device_region_LDADD = $(public) $(CMOCKA_LIBS)
 test_btl_fake_device_region_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+test_btl_fake_device_window_SOURCES = test/unit/test_device_window.c $(fake_verbs)
+test_btl_fake_device_window_CFLAGS = $(fake_flags)
+test_btl_fake_device_window_LDADD = $(public) $(CMOCKA_LIBS)
+test_btl_fake_device_window_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 test_btl_fake_gpu_verbs_SOURCES = $(gpu_sources) test/unit/test_gpu.c $(fake_verbs)
 test_btl_fake_gpu_verbs_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/contrib/gpu
 test_btl_fake_gpu_verbs_CFLAGS = $(fake_flags)

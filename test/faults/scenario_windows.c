@@ -2,8 +2,8 @@
 /*
  * scenario_windows.c: windows (doc/windows.md), while their owner or their user dies or is stopped: see scenario_ends.h.
  *
- * Rank 1 owns windows, memory of the library, of the program and within a host of a simulated device (test/lib/fake_device.h), and sends
- * their handles; rank 0 writes into them, each time with a message behind the bytes, and fetches from them. The owner checks every byte
+ * Rank 1 owns windows, memory of the library, of the program and of a simulated device (test/lib/fake_device.h), and sends their
+ * handles; rank 0 writes into them, each time with a message behind the bytes, and fetches from them. The owner checks every byte
  * when it has the message, and answers: so the bytes are not changed while they are checked. A death leaves no message whose bytes are not
  * there, and no word that is 0.
  */
@@ -20,7 +20,6 @@ static rmemory_ops_t table;
 
 struct windows {
     rch_t out, in; /* of this rank */
-    int kinds;
     rregion_t region[KINDS];
     char *memory[KINDS];
     rwindow_t window[KINDS];
@@ -88,7 +87,7 @@ static int own_open(struct player *p, struct windows *w, int kind)
 static int own_round(struct player *p, struct windows *w)
 {
     uint64_t i = 0;
-    int rc = take(p, w->in, &i, sizeof(i)), kind = (int)(i % (uint64_t)w->kinds);
+    int rc = take(p, w->in, &i, sizeof(i)), kind = (int)(i % KINDS);
     char *memory = w->memory[kind];
     rwindow_t window = w->window[kind];
 
@@ -106,13 +105,13 @@ static int own(struct player *p, struct windows *w)
     uint64_t last;
     int rc = 0;
 
-    for (int kind = 0; kind < w->kinds && rc == 0; kind++)
+    for (int kind = 0; kind < KINDS && rc == 0; kind++)
         rc = own_open(p, w, kind);
     for (uint64_t i = 0; i < ROUNDS && rc == 0; i++)
         rc = own_round(p, w);
     if (rc == 0)
         rc = take(p, w->in, &last, sizeof(last)); /* the windows are not used any more */
-    for (int kind = 0; kind < w->kinds; kind++)
+    for (int kind = 0; kind < KINDS; kind++)
         if (w->window[kind] != NULL)
             CHECK(w->in, rwindow_close(w->window[kind]) == 0);
     return rc;
@@ -157,7 +156,7 @@ static int use_await(struct player *p, rch_t ch, const int *word)
 
 static int use_round(struct player *p, struct windows *w, rregion_t here, uint64_t i)
 {
-    rremote_t remote = w->remote[i % (uint64_t)w->kinds];
+    rremote_t remote = w->remote[i % KINDS];
     uint64_t answer = 0;
     int word = 4711, fetched = 4711, rc;
 
@@ -196,7 +195,7 @@ static int use(struct player *p, struct windows *w)
     while (scene_once_more(p, rc));
     CHECK(w->out, rc == 0);
     p->region[p->regions++] = here;
-    for (int kind = 0; kind < w->kinds && rc == 0; kind++)
+    for (int kind = 0; kind < KINDS && rc == 0; kind++)
         rc = use_attach(p, w, kind);
     for (uint64_t i = 0; i < ROUNDS && rc == 0; i++)
         rc = use_round(p, w, here, i);
@@ -213,7 +212,6 @@ int scene_window(struct player *p)
     int rc = scene_wait_joined(p, w.out);
 
     table = fake_ops(&device);
-    w.kinds = p->s->network != NULL ? DEVICE : KINDS;
     if (rc == 0)
         rc = scene_wait_joined(p, w.in);
     if (rc != 0)

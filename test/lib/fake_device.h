@@ -40,6 +40,7 @@ struct fake_device {
     struct fake_memory memory[FAKE_MOST];
     int used;                               /* entries that have ever been */
     _Atomic int allocations, imports;       /* that are there */
+    _Atomic int copies;                     /* calls of copy_in and copy_out */
     int fail_alloc, fail_import, fail_left; /* errno of the next such call, once */
     int allocs_before;                      /* calls of alloc that succeed before that */
     int fail_arrived, fail_copy_in, fail_copy_out, fail_dmabuf;
@@ -244,6 +245,7 @@ static inline int fake_copy_in(void *argument, void *to, const void *from, size_
     struct fake_device *dev = argument;
     struct fake_memory m = fake_at(dev, to, bytes);
 
+    dev->copies++;
     memcpy(m.inside, from, bytes);
     memcpy(m.seen, from, bytes);
     return fake_fails(&dev->fail_copy_in);
@@ -253,6 +255,7 @@ static inline int fake_copy_out(void *argument, void *to, const void *from, size
 {
     struct fake_device *dev = argument;
 
+    dev->copies++;
     memcpy(to, fake_at(dev, from, bytes).seen, bytes);
     return fake_fails(&dev->fail_copy_out);
 }

@@ -2,12 +2,13 @@
 /*
  * Pipes whose heap is memory of a device, between two processes, in both directions, as PUT and as GET, in every mode: streams of random
  * sizes whose messages are freed out of order, by rwrite and rread and by rsend and rrecv. Every byte is checked where the device sees
- * it; the processor can touch none of them (fake_device.h). Over a network payloads are staged, since the memory is no dma-buf.
+ * it; the processor can touch none of them (fake_device.h). Over a network payloads are staged, since the memory is no dma-buf. And a window
+ * of such memory, which the other process writes into and fetches from.
  */
 #include "test/lib/fake_device.h"
 #include "test/lib/mp_check.h"
 
-enum { HEAP = 64 * 1024, MESSAGES = 600, HELD = 8 };
+enum { HEAP = 64 * 1024, MESSAGES = 600, HELD = 8, WINDOW = 200 * 1000, ROUNDS = 100 };
 
 static struct fake_device device = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static rmemory_ops_t memory;
@@ -120,6 +121,106 @@ static void stream(int writer, uint32_t ctx, rpipe_op_t op, rpipe_sync_t mode)
     CHECK_OK(ch, rclose(ch));
 }
 
+/* ---- a window at rank 0 ---- */
+
+/* The owner or the user, and the pipes from and to the other one. */
+struct side {
+    rch_t out, in;
+    rwindow_handle_t handle;
+};
+
+/* The bytes that the user places in a round, and the owner changes. */
+static size_t window_part(uint64_t round, uint64_t *at)
+{
+    size_t bytes = 1 + random_mix(round) % (WINDOW / 2);
+
+    *at = random_mix(~round) % (WINDOW - bytes);
+    return bytes;
+}
+
+/* A message of the other process: what it has placed or stored before is here. */
+static void window_pass(rch_t from, uint64_t round)
+{
+    uint64_t got = 0;
+    size_t n;
+
+    CHECK_OK(from, rrecv(from, &got, sizeof(got), &n, 0));
+    CHECK(from, got == round);
+}
+
+static void window_own(struct side *s)
+{
+    rregion_t region;
+    rwindow_t window;
+    uint8_t *inside;
+
+    CHECK_OK(NULL, rregion_open_device(&region, NULL, &memory, NULL, WINDOW));
+    inside = fake_at(&device, rregion_mem(region), WINDOW).inside;
+    CHECK_OK(s->out,
+             rwindow_open(&window, s->out, region, RWINDOW_READ | RWINDOW_WRITE, &s->handle));
+    CHECK_OK(s->out, rsend(s->out, &s->handle, sizeof(s->handle), 0));
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        uint64_t at;
+        size_t bytes = window_part(round, &at);
+
+        window_pass(s->in, round);
+        CHECK_OK(NULL, rwindow_sync(window, at, bytes, RWINDOW_WRITE));
+        CHECK(s->in, pattern_same(inside + at, bytes, 2 * round));
+        pattern_fill(inside + at, bytes, 2 * round + 1);
+        CHECK_OK(NULL, rwindow_sync(window, at, bytes, RWINDOW_READ));
+        CHECK_OK(s->out, rsend(s->out, &round, sizeof(round), 0));
+    }
+    window_pass(s->in, ROUNDS); /* the user has detached it */
+    CHECK_OK(NULL, rwindow_close(window));
+    CHECK_OK(NULL, rregion_close(region));
+}
+
+static void window_use(struct side *s)
+{
+    static uint8_t near[WINDOW];
+    uint64_t last = ROUNDS;
+    rremote_t remote;
+    rregion_t here;
+    size_t n;
+
+    CHECK_OK(s->in, rrecv(s->in, &s->handle, sizeof(s->handle), &n, 0));
+    CHECK_OK(s->out, rwindow_attach_device(&remote, s->out, &memory, &s->handle, 0));
+    CHECK_OK(s->out, rregion_open(&here, s->out, near, WINDOW));
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        int written, fetched;
+        uint64_t at;
+        size_t bytes = window_part(round, &at);
+
+        pattern_fill(near, bytes, 2 * round);
+        CHECK_OK(s->out, rwindow_write(remote, at, near, bytes, here, &written, 0));
+        CHECK_OK(s->out, rsend(s->out, &round, sizeof(round), 0));
+        window_pass(s->in, round);
+        CHECK_OK(s->out, rdone(s->out, &written, 0));
+        CHECK_OK(s->out, rwindow_fetch(remote, at, near, bytes, here, &fetched, 0));
+        CHECK_OK(s->out, rdone(s->out, &fetched, 0));
+        CHECK(s->out, pattern_same(near, bytes, 2 * round + 1));
+    }
+    CHECK_OK(s->out, rwindow_detach(remote));
+    CHECK_OK(s->out, rsend(s->out, &last, sizeof(last), 0));
+    CHECK_OK(NULL, rregion_close(here));
+}
+
+static void window(uint32_t ctx)
+{
+    const bool owner = mp_rank == 0;
+    struct side s = {
+        .out = open_end(true, owner ? ctx : ctx + 1, RPIPE_PUT, RPIPE_SYNC_BLOCKS),
+        .in = open_end(false, owner ? ctx + 1 : ctx, RPIPE_PUT, RPIPE_SYNC_BLOCKS),
+    };
+
+    if (owner)
+        window_own(&s);
+    else
+        window_use(&s);
+    CHECK_OK(s.out, rclose(s.out));
+    CHECK_OK(s.in, rclose(s.in));
+}
+
 /* One end has memory of a device, the other one of the host: both find that out. */
 static void only_one(uint32_t ctx)
 {
@@ -146,6 +247,8 @@ int main(int argc, char **argv)
         for (int op = RPIPE_PUT; op <= RPIPE_GET; op++)
             for (int mode = RPIPE_SYNC_BLOCKS; mode <= RPIPE_SYNC_CHANNEL; mode++)
                 stream(writer, ctx++, (rpipe_op_t)op, (rpipe_sync_t)mode);
+    window(ctx);
+    ctx += 2;
     only_one(ctx++);
     CHECK_OK(NULL, rexit());
     CHECK(NULL, device.allocations == 0 && device.imports == 0); /* rexit gives everything back */

@@ -1,113 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Windows of memory of a device: written from each kind of memory and fetched into it, over a pipe of each kind; that no call of the table
- * can be left out; refusals, failures, and ends in each order. Checked is the memory in which the device of the owner computes. Over a
- * network they are refused.
+ * can be left out; what is copied, and calls of the owner that fail. Checked is the memory in which the device of the owner computes. Over
+ * shared memory, over networks that move a copy (PAIR_NET, pair.h), and over two that reach memory of devices (device_pair.h).
+ * Refusals and ends are in test_device_window_end.c.
  */
-#include "device_pair.h"
+#include "device_window.h"
 
-#include <fcntl.h>
-
-enum { BYTES = 3 * 64 * 1024 + 4000 }; /* more than one buffer between two devices */
-
-static struct fake_device other = {.lock = PTHREAD_MUTEX_INITIALIZER};
-static rmemory_ops_t other_memory;
-static uint8_t near[BYTES];
+static uint8_t lent[BYTES];
 
 static const size_t sizes[] = {0, 1, 40, 41, 1000, 65536, 65537, BYTES - 100};
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 
-/* A window of memory of the device, and its user, with a table for each of the two. */
-struct shown {
-    struct pair p;
-    rmemory_ops_t owner, user;
-    rregion_t region;
-    rwindow_t window;
-    rwindow_handle_t handle;
-    rremote_t remote;
-    uint8_t *inside; /* where the device of the owner computes */
-};
-
-static struct pair host_pair(void)
-{
-    rpipe_config_t cfg = device_config(RPIPE_WRITER, RPIPE_PUT);
-    struct pair p;
-
-    cfg.memory = NULL;
-    p = device_open(&cfg);
-    CHECK_OK(p.w, rwait(p.w));
-    CHECK_OK(p.r, rwait(p.r));
-    return p;
-}
-
-static void shared_alone(void **state)
-{
-    (void)state;
-    if (!is_shared())
-        skip();
-}
-
-static void own(struct shown *s)
-{
-    CHECK_OK(NULL, rregion_open_device(&s->region, NULL, &s->owner, NULL, BYTES));
-    s->inside = fake_at(&device, rregion_mem(s->region), BYTES).inside;
-}
-
-/* In place: the library keeps the tables. */
-static void show(struct shown *s, struct pair p, int flags)
-{
-    *s = (struct shown){.p = p, .owner = fake_ops(&device), .user = fake_ops(&device)};
-    own(s);
-    CHECK_OK(p.r, rwindow_open(&s->window, p.r, s->region, flags, &s->handle));
-    CHECK_OK(p.w, rwindow_attach_device(&s->remote, p.w, &s->user, &s->handle, 0));
-    assert_int_equal(rwindow_way(s->remote), RWINDOW_DEVICE);
-    assert_int_equal(rwindow_bytes(s->remote), BYTES);
-}
-
-static void end(struct shown *s)
-{
-    s->owner = s->user = fake_ops(&device);
-    CHECK_OK(s->p.w, rwindow_detach(s->remote));
-    CHECK_RC(-EBUSY, NULL, rregion_close(s->region));
-    CHECK_OK(NULL, rwindow_close(s->window));
-    CHECK_OK(NULL, rregion_close(s->region));
-    device_pair_close(&s->p);
-}
-
 /* ---- bytes ---- */
 
-enum place { LOOSE, HOST, DEVICE, OTHER, PLACES };
-
-struct side {
-    rregion_t region; /* NULL: loose memory of the host */
-    uint8_t *at;      /* for the library */
-    struct fake_device *of;
-};
-
-static struct side side_open(rch_t ch, enum place place)
-{
-    struct side s = {NULL, near, NULL};
-
-    if (place == HOST)
-        CHECK_OK(ch, rregion_open(&s.region, ch, near, BYTES));
-    if (place < DEVICE)
-        return s;
-    s.of = place == DEVICE ? &device : &other;
-    s.at = fake_lend(s.of, near, BYTES);
-    CHECK_OK(ch, rregion_open_device(&s.region, ch, place == DEVICE ? &memory : &other_memory, s.at,
-                                     BYTES));
-    return s;
-}
-
-static void side_close(const struct side *s)
-{
-    if (s->region != NULL)
-        CHECK_OK(NULL, rregion_close(s->region));
-    if (s->of != NULL)
-        fake_unmap(s->of, s->at, BYTES);
-}
-
-static void move(struct shown *s, const struct side *side)
+static void move(const struct shown *s, const struct side *side)
 {
     for (uint64_t i = 0; i < SIZES; i++) {
         size_t size = sizes[i];
@@ -118,7 +25,8 @@ static void move(struct shown *s, const struct side *side)
         memset(s->inside, 0xa5, BYTES);
         pattern_fill(near + i, size, i);
         CHECK_OK(s->p.w, rwindow_write(s->remote, at, side->at + i, size, side->region, &word, 0));
-        assert_int_equal(word, 1);
+        announce(s);
+        await(s, &word);
         memset(near, 0x5a, BYTES);
         CHECK_OK(NULL, rwindow_sync(s->window, at, size, RWINDOW_WRITE));
         assert_true(pattern_same(s->inside + at, size, i));
@@ -128,23 +36,37 @@ static void move(struct shown *s, const struct side *side)
         CHECK_OK(NULL, rwindow_sync(s->window, at, size, RWINDOW_READ));
         word = 4711;
         CHECK_OK(s->p.w, rwindow_fetch(s->remote, at, side->at + 3, size, side->region, &word, 0));
-        assert_int_equal(word, 1);
+        await(s, &word);
         assert_true(pattern_same(near + 3, size, i + 100));
         assert_true(near[2] == 0x5a && near[3 + size] == 0x5a);
     }
 }
 
+/* A network takes no loose memory, and that of a device where it reaches it. */
+static void refuse(const struct shown *s, const struct side *side)
+{
+    const int code = side->region == NULL ? -EINVAL : -ENOTSUP;
+    int word = 4711;
+
+    CHECK_RC(code, s->p.w, rwindow_write(s->remote, 0, side->at, 8, side->region, &word, 0));
+    CHECK_RC(code, s->p.w, rwindow_fetch(s->remote, 0, side->at, 8, side->region, &word, 0));
+    assert_int_equal(word, 4711);
+}
+
 /* From each kind of memory and into it; on a pipe with fast paths, and on one of the device. */
 static void test_every_way(void **state)
 {
-    shared_alone(state);
+    (void)state;
     for (int way = 0; way < 2 * PLACES; way++) {
         struct shown s;
         struct side side;
 
         show(&s, way % 2 == 0 ? host_pair() : device_pair(RPIPE_PUT), RWINDOW_READ | RWINDOW_WRITE);
         side = side_open(s.p.w, (enum place)(way / 2));
-        move(&s, &side);
+        if (is_shared() || way / 2 == HOST || (way / 2 > HOST && is_registered()))
+            move(&s, &side);
+        else
+            refuse(&s, &side);
         side_close(&side);
         end(&s);
     }
@@ -160,7 +82,7 @@ static void test_messages_announce_bytes(void **state)
     uint64_t got = 0;
     size_t n;
 
-    shared_alone(state);
+    (void)state;
     show(&s, host_pair(), RWINDOW_READ | RWINDOW_WRITE);
     CHECK_OK(s.p.w, rwindow_open(&second, s.p.w, s.region, RWINDOW_WRITE, &handle));
     CHECK_OK(s.p.w, rwindow_attach_device(&remote[1], s.p.w, &s.user, &handle, 0));
@@ -171,9 +93,10 @@ static void test_messages_announce_bytes(void **state)
         uint64_t at = random_mix(i + 1000) % (BYTES - size);
 
         pattern_fill(near, size, i);
-        CHECK_OK(s.p.w, rwindow_write(remote[i % 3], at, near, size, NULL, NULL, 0));
+        CHECK_OK(s.p.w, rwindow_write(remote[i % 3], at, near, size, s.here, NULL, 0));
         CHECK_OK(s.p.w, rsend(s.p.w, &i, sizeof(i), 0));
         CHECK_OK(s.p.r, rrecv(s.p.r, &got, sizeof(got), &n, 0));
+        CHECK_OK(s.p.w, rdone(s.p.w, NULL, 0));
         CHECK_OK(NULL, rwindow_sync(i % 2 == 0 ? s.window : second, at, size, RWINDOW_WRITE));
         assert_true(got == i && pattern_same(s.inside + at, size, i));
     }
@@ -184,10 +107,21 @@ static void test_messages_announce_bytes(void **state)
     end(&s);
 }
 
-/* Without any one of the four calls that exchange bytes with the device there are other bytes; with all, those that were stored. */
+/* Whether the bytes of a write, or of a fetch, are those that were stored where one of the four calls that exchange them is missing. */
+static bool write_is_seen(int missing)
+{
+    return is_shared() ? missing != 1 && missing != 2 : missing != 2 || is_staged();
+}
+
+static bool fetch_is_seen(int missing) { return missing != 3 && (missing != 4 || !is_shared()); }
+
+/*
+ * Without any one of the four calls, or before rwindow_sync, there are other bytes; with all, those that were stored. Over a network the user
+ * makes none, and where the memory is copied the copy is in the place of `arrived`.
+ */
 static void test_no_call_can_be_left_out(void **state)
 {
-    shared_alone(state);
+    (void)state;
     for (int missing = 0; missing <= 4; missing++) {
         struct shown s;
 
@@ -201,48 +135,166 @@ static void test_no_call_can_be_left_out(void **state)
         if (missing == 4)
             s.user.arrived = NULL;
         pattern_fill(near, 1000, 1);
-        CHECK_OK(s.p.w, rwindow_write(s.remote, 0, near, 1000, NULL, NULL, 0));
+        write_near(&s, 0, 1000);
+        assert_false(pattern_same(s.inside, 1000, 1));
         CHECK_OK(NULL, rwindow_sync(s.window, 0, 1000, RWINDOW_WRITE));
-        assert_true(pattern_same(s.inside, 1000, 1) == (missing != 1 && missing != 2));
+        assert_int_equal(pattern_same(s.inside, 1000, 1), write_is_seen(missing));
         pattern_fill(s.inside + 2000, 1000, 2);
+        fetch_near(&s, 2000, 1000);
+        assert_false(pattern_same(near, 1000, 2));
         CHECK_OK(NULL, rwindow_sync(s.window, 2000, 1000, RWINDOW_READ));
-        CHECK_OK(s.p.w, rwindow_fetch(s.remote, 2000, near, 1000, NULL, NULL, 0));
-        assert_true(pattern_same(near, 1000, 2) == (missing != 3 && missing != 4));
+        fetch_near(&s, 2000, 1000);
+        assert_int_equal(pattern_same(near, 1000, 2), fetch_is_seen(missing));
         end(&s);
     }
 }
 
-/* ---- refusals ---- */
-
-/* A window that the owner cannot open, with words of the reason. */
-static void not_opened(struct shown *s, const char *words)
+static void registered_alone(void **state)
 {
-    CHECK_RC(-ENOTSUP, s->p.r,
-             rwindow_open(&s->window, s->p.r, s->region, RWINDOW_WRITE, &s->handle));
-    assert_non_null(strstr(rerror(s->p.r), words));
-    assert_null(s->window);
-    CHECK_OK(NULL, rregion_close(s->region));
+    (void)state;
+    if (!is_registered())
+        skip();
 }
 
-static void test_memory_without_a_way(void **state)
+/* Memory of a device here that a network reads and writes: what has not left it is not sent, and what has not arrived is not seen. */
+static void test_calls_of_the_near_device(void **state)
 {
-    struct shown s = {.p = host_pair(), .owner = fake_ops(&device)};
-    void *at = fake_lend(&device, near, BYTES);
+    registered_alone(state);
+    for (int missing = 0; missing <= 2; missing++) {
+        struct shown s;
+        struct side side;
+        int word = 0;
+
+        show(&s, host_pair(), RWINDOW_READ | RWINDOW_WRITE);
+        side = side_open(s.p.w, OTHER);
+        if (missing == 1)
+            other_memory.left = NULL;
+        if (missing == 2)
+            other_memory.arrived = NULL;
+        pattern_fill(near, 1000, 1);
+        CHECK_OK(s.p.w, rwindow_write(s.remote, 0, side.at, 1000, side.region, &word, 0));
+        announce(&s);
+        await(&s, &word);
+        CHECK_OK(NULL, rwindow_sync(s.window, 0, 1000, RWINDOW_WRITE));
+        assert_int_equal(pattern_same(s.inside, 1000, 1), missing != 1);
+        pattern_fill(s.inside, 1000, 2);
+        CHECK_OK(NULL, rwindow_sync(s.window, 0, 1000, RWINDOW_READ));
+        CHECK_OK(s.p.w, rwindow_fetch(s.remote, 0, side.at, 1000, side.region, &word, 0));
+        await(&s, &word);
+        assert_int_equal(pattern_same(near, 1000, 2), missing != 2);
+        other_memory.left = fake_left;
+        other_memory.arrived = fake_arrived;
+        CHECK_OK(s.p.w, rdone(s.p.w, NULL, 0));
+        side_close(&side);
+        end(&s);
+    }
+}
+
+/* Of a write nothing is sent; of a fetch the word has the code. */
+static void test_the_near_device_fails(void **state)
+{
+    struct shown s;
+    struct side side;
+    int word = 4711;
+
+    registered_alone(state);
+    show(&s, host_pair(), RWINDOW_READ | RWINDOW_WRITE);
+    side = side_open(s.p.w, OTHER);
+    other.fail_left = EIO;
+    CHECK_RC(-EIO, s.p.w, rwindow_write(s.remote, 0, side.at, 100, side.region, &word, 0));
+    assert_non_null(strstr(rerror(s.p.w), "fake: left of 100 bytes"));
+    assert_int_equal(word, 4711);
+    CHECK_OK(s.p.w, rwindow_fetch(s.remote, 0, side.at, 100, side.region, &word, 0));
+    await(&s, &word);
+    other.fail_arrived = EIO;
+    CHECK_OK(s.p.w, rwindow_fetch(s.remote, 0, side.at, 100, side.region, &word, 0));
+    CHECK_RC(-EIO, s.p.w, rdone(s.p.w, &word, 0));
+    assert_int_equal(word, -EIO);
+    CHECK_RC(-EPIPE, s.p.w, rdone(s.p.w, NULL, 0));
+    side_close(&side);
+    close_all(&s);
+}
+
+static uint64_t staged(rch_t ch)
+{
+    uint64_t n;
+
+    CHECK_OK(ch, rinfo_count(ch, "staged", &n));
+    return n;
+}
+
+/* A network that reaches the memory moves it; elsewhere each write and each fetch is one copy, of its bytes alone. */
+static void test_what_is_copied(void **state)
+{
+    struct shown s;
+    int copies;
 
     (void)state;
-    CHECK_OK(s.p.r, rregion_open_device(&s.region, s.p.r, &s.owner, at, BYTES));
-    not_opened(&s, is_shared() ? "with ch and buf NULL" : "send its bytes with rwrite_from");
-    fake_unmap(&device, at, BYTES);
-    device.descriptor = FAKE_NONE;
-    own(&s);
-    not_opened(&s, is_shared() ? "alloc has made no descriptor" : "rwrite_from");
-    device.descriptor = FAKE_MEMFD;
-    own(&s);
-    if (!is_shared())
-        not_opened(&s, "memory of a device (fake)");
-    else
-        CHECK_OK(NULL, rregion_close(s.region));
-    device_pair_close(&s.p);
+    show(&s, host_pair(), RWINDOW_READ | RWINDOW_WRITE);
+    memset(s.inside, 0xa5, BYTES);
+    copies = device.copies;
+    pattern_fill(near, 1000, 1);
+    write_near(&s, 10, 1000);
+    CHECK_OK(NULL, rwindow_sync(s.window, 10, 1000, RWINDOW_WRITE));
+    assert_true(pattern_same(s.inside + 10, 1000, 1));
+    assert_true(s.inside[9] == 0xa5 && s.inside[1010] == 0xa5);
+    pattern_fill(s.inside + 10, 1000, 2);
+    CHECK_OK(NULL, rwindow_sync(s.window, 10, 1000, RWINDOW_READ));
+    fetch_near(&s, 10, 1000);
+    assert_true(pattern_same(near, 1000, 2));
+    assert_int_equal(device.copies - copies, is_registered() ? 0 : 2);
+    assert_int_equal(staged(s.p.w) + staged(s.p.r), 0); /* of messages */
+    end(&s);
+}
+
+/* ---- kinds of memory ---- */
+
+/* A network reaches it or a copy of it: memory that the program has allocated, and such without a descriptor. */
+static void test_any_memory_over_a_network(void **state)
+{
+    network_alone(state);
+    for (int made = 0; made < 2; made++) {
+        struct shown s = {.p = host_pair(), .owner = fake_ops(&device), .user = fake_ops(&device)};
+        void *at = NULL;
+
+        if (made == 0) {
+            at = fake_lend(&device, lent, BYTES);
+            CHECK_OK(s.p.r, rregion_open_device(&s.region, s.p.r, &s.owner, at, BYTES));
+            s.inside = lent;
+        } else {
+            device.descriptor = FAKE_NONE;
+            own(&s);
+            device.descriptor = FAKE_MEMFD;
+        }
+        open_window(&s, RWINDOW_WRITE);
+        pattern_fill(near, 5000, 7);
+        write_near(&s, 100, 5000);
+        CHECK_OK(NULL, rwindow_sync(s.window, 100, 5000, RWINDOW_WRITE));
+        assert_true(pattern_same(s.inside + 100, 5000, 7));
+        end(&s);
+        if (at != NULL)
+            fake_unmap(&device, at, BYTES);
+    }
+}
+
+/* Over a network no table is used: a process without the device attaches the window, too. */
+static void test_attached_without_a_table(void **state)
+{
+    struct shown s;
+    rremote_t attached;
+
+    network_alone(state);
+    show(&s, host_pair(), RWINDOW_WRITE);
+    attached = s.remote;
+    CHECK_OK(s.p.w, rwindow_attach(&s.remote, s.p.w, &s.handle, 0));
+    CHECK_OK(s.p.w, rwindow_detach(attached));
+    s.user = (rmemory_ops_t){.version = 0};
+    pattern_fill(near, 1000, 3);
+    write_near(&s, 0, 1000);
+    CHECK_OK(NULL, rwindow_sync(s.window, 0, 1000, RWINDOW_WRITE));
+    assert_true(pattern_same(s.inside, 1000, 3));
+    assert_int_equal(device.imports, 0);
+    end(&s);
 }
 
 static void test_regions_that_the_table_makes(void **state)
@@ -272,6 +324,7 @@ static void test_regions_that_the_table_makes(void **state)
     CHECK_OK(p.w, rwrite_from(p.w, region, 10, 5000, 0, NULL, 0));
     CHECK_OK(p.r, rrecv(p.r, near, BYTES, &got, 0));
     assert_true(got == 5000 && pattern_same(near, got, 1));
+    CHECK_OK(p.w, rdone(p.w, NULL, 0)); /* where a network has read it */
     CHECK_OK(p.w, rsend(p.w, near, 5000, 0));
     CHECK_OK(p.r, rread_into(p.r, region, 20000, 6000, &got, NULL, 0));
     assert_true(got == 5000 &&
@@ -280,201 +333,72 @@ static void test_regions_that_the_table_makes(void **state)
     device_pair_close(&p);
 }
 
-static void test_attaching_is_refused(void **state)
-{
-    struct shown s;
-    rwindow_handle_t host;
-    rwindow_t window;
-    rregion_t region;
-    rremote_t remote = NULL;
+/* ---- the owner ---- */
 
-    shared_alone(state);
-    show(&s, host_pair(), RWINDOW_WRITE);
-    CHECK_RC(-EPROTO, s.p.w, rwindow_attach(&remote, s.p.w, &s.handle, 0));
-    assert_non_null(strstr(rerror(s.p.w), "rwindow_attach_device"));
-    CHECK_OK(NULL, rregion_open(&region, NULL, NULL, BYTES));
-    CHECK_OK(s.p.r, rwindow_open(&window, s.p.r, region, RWINDOW_WRITE, &host));
-    CHECK_RC(-EPROTO, s.p.w, rwindow_attach_device(&remote, s.p.w, &s.user, &host, 0));
-    assert_non_null(strstr(rerror(s.p.w), "memory of the host"));
-    CHECK_OK(NULL, rwindow_sync(window, 0, BYTES, RWINDOW_WRITE)); /* nothing to be done */
-    CHECK_OK(NULL, rwindow_close(window));
-    CHECK_OK(NULL, rregion_close(region));
-    CHECK_RC(-EINVAL, s.p.w, rwindow_attach_device(&remote, s.p.w, NULL, &s.handle, 0));
-    CHECK_RC(-EINVAL, s.p.w, rwindow_attach_device(&remote, s.p.w, &s.user, NULL, 0));
-    CHECK_RC(-EINVAL, s.p.w, rwindow_attach_device(NULL, s.p.w, &s.user, &s.handle, 0));
-    CHECK_RC(-EBADF, s.p.r, rwindow_attach_device(&remote, s.p.r, &s.user, &s.handle, 0));
-    s.user.version++;
-    CHECK_RC(-EINVAL, s.p.w, rwindow_attach_device(&remote, s.p.w, &s.user, &s.handle, 0));
-    s.user = fake_ops(&device);
-    s.user.import = NULL;
-    CHECK_RC(-EINVAL, s.p.w, rwindow_attach_device(&remote, s.p.w, &s.user, &s.handle, 0));
-    s.user = fake_ops(&device);
-    device.fail_import = EIO;
-    CHECK_RC(-EIO, s.p.w, rwindow_attach_device(&remote, s.p.w, &s.user, &s.handle, 0));
-    assert_non_null(strstr(rerror(s.p.w), "fake: import of 200608 bytes"));
-    device.fail_import = EAGAIN; /* not to be tried again */
-    CHECK_RC(-EIO, s.p.w, rwindow_attach_device(&remote, s.p.w, &s.user, &s.handle, R_NOWAIT));
-    assert_null(remote);
-    end(&s);
-}
-
-/* What the owner has passed is no memory of the device: its table finds out. */
-static void test_another_descriptor(void **state)
+/* What has to be copied needs the copy of its direction. */
+static void test_a_table_without_copies(void **state)
 {
-    struct shown s = {.p = host_pair(), .owner = fake_ops(&device), .user = fake_ops(&device)};
+    struct shown s = {.owner = fake_ops(&device), .user = fake_ops(&device)};
 
     (void)state;
-    device.descriptor = FAKE_OTHER;
+    if (!is_staged())
+        skip();
+    s.p = host_pair();
     own(&s);
-    device.descriptor = FAKE_MEMFD;
-    if (is_shared()) {
-        CHECK_OK(s.p.r, rwindow_open(&s.window, s.p.r, s.region, RWINDOW_WRITE, &s.handle));
-        CHECK_RC(-EPROTO, s.p.w, rwindow_attach_device(&s.remote, s.p.w, &s.user, &s.handle, 0));
-        CHECK_OK(NULL, rwindow_close(s.window));
-    }
-    CHECK_OK(NULL, rregion_close(s.region));
-    device_pair_close(&s.p);
-}
-
-static void test_arguments(void **state)
-{
-    struct shown s;
-    int word = 4711;
-
-    shared_alone(state);
-    show(&s, host_pair(), RWINDOW_WRITE);
-    CHECK_RC(-EINVAL, NULL, rwindow_sync(NULL, 0, 8, RWINDOW_WRITE));
-    CHECK_RC(-EINVAL, NULL, rwindow_sync(s.window, 0, 8, 0));
-    CHECK_RC(-EINVAL, NULL, rwindow_sync(s.window, 0, 8, RWINDOW_READ | RWINDOW_WRITE));
-    CHECK_RC(-EINVAL, NULL, rwindow_sync(s.window, BYTES, 1, RWINDOW_WRITE));
-    CHECK_RC(-EINVAL, NULL, rwindow_sync(s.window, UINT64_MAX, 2, RWINDOW_WRITE));
-    CHECK_OK(NULL, rwindow_sync(s.window, BYTES, 0, RWINDOW_WRITE));
-    CHECK_RC(-EINVAL, s.p.w, rwindow_write(s.remote, BYTES, near, 1, NULL, NULL, 0));
-    CHECK_RC(-EACCES, s.p.w, rwindow_fetch(s.remote, 0, near, 1, NULL, NULL, 0));
-    CHECK_RC(-ENOTSUP, NULL, rwindow_revoke(s.window)); /* the peer has imported it */
-    s.user.copy_in = NULL;
-    CHECK_RC(-ENOTSUP, s.p.w, rwindow_write(s.remote, 0, near, 8, NULL, &word, 0));
-    assert_non_null(strstr(rerror(s.p.w), "fake has no copy_in"));
-    assert_int_equal(word, 4711);
+    s.owner.copy_in = NULL;
+    not_opened(&s, RWINDOW_WRITE, "fake has no copy_in, without which memory of a device");
+    own(&s);
+    s.owner.copy_in = fake_copy_in;
+    s.owner.copy_out = NULL;
+    not_opened(&s, RWINDOW_READ | RWINDOW_WRITE, "fake has no copy_out, without which");
+    own(&s);
+    open_window(&s, RWINDOW_WRITE);
+    CHECK_RC(-ENOTSUP, NULL, rwindow_sync(s.window, 0, 8, RWINDOW_READ));
     end(&s);
-    CHECK_RC(-EINVAL, NULL, rwindow_sync(s.window, 0, 8, RWINDOW_WRITE));
 }
 
-/* ---- failures and ends ---- */
-
-static void test_calls_of_the_device_fail(void **state)
+/* The calls of the owner, which may be tried again. */
+static void test_a_sync_fails(void **state)
 {
+    int *const arrives = is_staged() ? &device.fail_copy_in : &device.fail_arrived;
     struct shown s;
-    struct side side;
-    int word = 4711;
 
-    shared_alone(state);
+    (void)state;
     show(&s, host_pair(), RWINDOW_READ | RWINDOW_WRITE);
-    side = side_open(s.p.w, OTHER);
-    device.fail_copy_in = EIO;
-    CHECK_RC(-EIO, s.p.w, rwindow_write(s.remote, 0, near, 100, NULL, &word, 0));
-    assert_non_null(strstr(rerror(s.p.w), "fake: copy_in of 100 bytes"));
-    device.fail_left = EIO;
-    CHECK_RC(-EIO, s.p.w, rwindow_write(s.remote, 0, near, 100, NULL, &word, 0));
-    assert_non_null(strstr(rerror(s.p.w), "fake: left of 100 bytes"));
-    other.fail_left = EIO;
-    CHECK_RC(-EIO, s.p.w, rwindow_write(s.remote, 0, side.at, 100, side.region, &word, 0));
-    device.fail_arrived = EIO;
-    CHECK_RC(-EIO, s.p.w, rwindow_fetch(s.remote, 0, near, 100, NULL, &word, 0));
-    assert_non_null(strstr(rerror(s.p.w), "fake: arrived of 100 bytes"));
-    device.fail_copy_out = EIO;
-    CHECK_RC(-EIO, s.p.w, rwindow_fetch(s.remote, 0, near, 100, NULL, &word, 0));
-    other.fail_copy_in = EIO;
-    CHECK_RC(-EIO, s.p.w, rwindow_fetch(s.remote, 0, side.at, 100, side.region, &word, 0));
-    assert_int_equal(word, 4711);
     device.fail_left = EIO;
     CHECK_RC(-EIO, NULL, rwindow_sync(s.window, 0, 100, RWINDOW_READ));
     assert_non_null(strstr(rerror(NULL), "fake: left of 100 bytes"));
-    device.fail_arrived = EIO;
+    if (is_staged()) {
+        device.fail_copy_out = EIO;
+        CHECK_RC(-EIO, NULL, rwindow_sync(s.window, 0, 100, RWINDOW_READ));
+        assert_non_null(strstr(rerror(NULL), "fake: copy_out of 100 bytes"));
+    }
+    pattern_fill(near, 100, 4);
+    write_near(&s, 0, 100);
+    *arrives = EIO;
     CHECK_RC(-EIO, NULL, rwindow_sync(s.window, 0, 100, RWINDOW_WRITE));
-    side_close(&side);
+    CHECK_OK(NULL, rwindow_sync(s.window, 0, 100, RWINDOW_WRITE));
+    assert_true(pattern_same(s.inside, 100, 4));
     end(&s);
 }
 
-/* The owner closes first: the user has memory of its own alone, and cannot attach it again. */
-static void test_the_owner_closes_first(void **state)
-{
-    double since = now_ms();
-    rremote_t again;
-    struct shown s;
-    int rc;
-
-    shared_alone(state);
-    show(&s, host_pair(), RWINDOW_READ | RWINDOW_WRITE);
-    CHECK_OK(NULL, rwindow_close(s.window));
-    CHECK_OK(NULL, rregion_close(s.region));
-    assert_true(device.allocations == 0 && device.imports == 1);
-    pattern_fill(near, 100, 1);
-    CHECK_OK(s.p.w, rwindow_write(s.remote, 0, near, 100, NULL, NULL, 0));
-    do { /* until the word of the owner has come */
-        rc = rwindow_attach_device(&again, s.p.w, &s.user, &s.handle, 0);
-        if (rc == 0)
-            CHECK_OK(s.p.w, rwindow_detach(again));
-    } while (rc == 0 && now_ms() - since < CHECK_LATE_MS);
-    assert_int_equal(rc, -EPROTO);
-    CHECK_OK(s.p.w, rwindow_detach(s.remote));
-    device_pair_close(&s.p);
-}
-
-/* rclose detaches what is attached; the pipe of the owner may end before the window. */
-static void test_the_pipe_closes_first(void **state)
+/* A window that this process fills is taken back: its device gets no other bytes any more. */
+static void test_a_window_is_taken_back(void **state)
 {
     struct shown s;
 
-    shared_alone(state);
+    (void)state;
+    if (!is_over("tcp"))
+        skip();
     show(&s, host_pair(), RWINDOW_WRITE);
-    CHECK_OK(s.p.r, rclose(s.p.r));
-    CHECK_OK(s.p.w, rclose(s.p.w));
-    CHECK_RC(-EINVAL, NULL, rwindow_write(s.remote, 0, near, 8, NULL, NULL, 0));
-    CHECK_OK(NULL, rwindow_sync(s.window, 0, 8, RWINDOW_WRITE));
-    CHECK_OK(NULL, rwindow_close(s.window));
-    CHECK_OK(NULL, rregion_close(s.region));
-    s.p = host_pair();
-    device_pair_close(&s.p); /* the import has ended, too */
-}
-
-/* Where the table ends: the library calls nothing of it any more. */
-static void forget_table(struct shown *s)
-{
-    assert_int_equal(device.imports, 0);
-    s->user = (rmemory_ops_t){.version = 0};
-}
-
-static void end_owner(struct shown *s)
-{
-    CHECK_OK(NULL, rwindow_close(s->window));
-    CHECK_OK(NULL, rregion_close(s->region));
-}
-
-/* rwindow_detach ends the import also on a pipe that is lost, and rclose also where the other end is still open. */
-static void test_the_table_ends_with_the_window(void **state)
-{
-    double since = now_ms();
-    struct shown s;
-    int rc;
-
-    shared_alone(state);
-    show(&s, host_pair(), RWINDOW_WRITE);
-    CHECK_OK(s.p.r, rclose(s.p.r));
-    do
-        rc = rwindow_write(s.remote, 0, near, 8, NULL, NULL, 0);
-    while (rc == 0 && now_ms() - since < CHECK_LATE_MS);
-    assert_int_equal(rc, -EPIPE);
-    CHECK_OK(s.p.w, rwindow_detach(s.remote));
-    forget_table(&s);
-    CHECK_OK(s.p.w, rclose(s.p.w));
-    end_owner(&s);
-
-    show(&s, host_pair(), RWINDOW_WRITE);
-    CHECK_OK(s.p.w, rclose(s.p.w));
-    forget_table(&s);
-    CHECK_OK(s.p.r, rclose(s.p.r));
-    end_owner(&s);
+    for (uint64_t key = 1; key <= 2; key++) {
+        pattern_fill(near, 1000, key);
+        write_near(&s, 0, 1000);
+        CHECK_OK(NULL, rwindow_sync(s.window, 0, 1000, RWINDOW_WRITE));
+        assert_true(pattern_same(s.inside, 1000, 1));
+        CHECK_OK(NULL, rwindow_revoke(s.window));
+    }
+    end(&s);
 }
 
 static int group(void)
@@ -483,19 +407,21 @@ static int group(void)
         cmocka_unit_test(test_every_way),
         cmocka_unit_test(test_messages_announce_bytes),
         cmocka_unit_test(test_no_call_can_be_left_out),
-        cmocka_unit_test(test_memory_without_a_way),
+        cmocka_unit_test(test_what_is_copied),
+        cmocka_unit_test(test_calls_of_the_near_device),
+        cmocka_unit_test(test_the_near_device_fails),
+        cmocka_unit_test(test_any_memory_over_a_network),
+        cmocka_unit_test(test_attached_without_a_table),
         cmocka_unit_test(test_regions_that_the_table_makes),
-        cmocka_unit_test(test_attaching_is_refused),
-        cmocka_unit_test(test_another_descriptor),
-        cmocka_unit_test(test_arguments),
-        cmocka_unit_test(test_calls_of_the_device_fail),
-        cmocka_unit_test(test_the_owner_closes_first),
-        cmocka_unit_test(test_the_pipe_closes_first),
-        cmocka_unit_test(test_the_table_ends_with_the_window),
+        cmocka_unit_test(test_a_table_without_copies),
+        cmocka_unit_test(test_a_sync_fails),
+        cmocka_unit_test(test_a_window_is_taken_back),
     };
 
     memory = fake_ops(&device);
     other_memory = fake_ops(&other);
+    if (is_registered_by_fd()) /* regions of the program's own memory */
+        memory.dmabuf = other_memory.dmabuf = fake_dmabuf;
     return cmocka_run_group_tests(tests, pair_setup, pair_teardown);
 }
 

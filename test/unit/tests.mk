@@ -32,6 +32,7 @@ unit_tests = \
 	test/unit/test_device \
 	test/unit/test_device_region \
 	test/unit/test_device_window \
+	test/unit/test_device_window_end \
 	test/unit/test_gpu \
 	test/unit/test_desc_handles \
 	test/unit/test_neighbors \
@@ -287,6 +288,7 @@ noinst_HEADERS = \
 	test/lib/pair.h \
 	test/lib/ranks.h \
 	test/unit/device_pair.h \
+	test/unit/device_window.h \
 	test/unit/region_pair.h \
 	test/unit/reclaim_pair.h \
 	test/unit/tree_fit_heap.h \

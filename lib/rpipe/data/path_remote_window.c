@@ -4,7 +4,8 @@
  *
  * A write is a `write` of the backend without a slot: the slot of any later message follows it. It is complete when a later message
  * has been read, when a flush that began after it has succeeded, or when the backend has copied it and keeps the order of all that is posted
- * (`position`, which sockets have: then no flush is needed). A fetch is a `get`, and complete when its btl_done is.
+ * (`position`, which sockets have: then no flush is needed). A fetch is a `get`, and complete when its btl_done is, and, into memory of a
+ * device, when its table has been called: `arrived`.
  *
  * Invariants
  * 1. Transfers are completed in the order of the calls: the ring is emptied from its oldest entry.
@@ -15,6 +16,7 @@
 
 #include "rpipe/data/credit.h"
 #include "rpipe/end/cork.h"
+#include "rpipe/end/device.h"
 #include "rpipe/end/error.h"
 
 #include "util/failpoint.h"
@@ -28,6 +30,8 @@ struct window_transfer {
     struct rregion *region;
     int *done;
     bool fetch;
+    char *near; /* a fetch: where its bytes are here */
+    size_t bytes;
     uint64_t message;           /* a write: the first message behind it, */
     uint64_t flush;             /* and the first flush behind it; */
     uint64_t position;          /* or what the backend has accepted with it; 0: unknown */
@@ -78,17 +82,30 @@ static bool remote_move_is_complete(const struct rch *ch, const struct window_tr
            atomic_load_explicit(&t->completion.error, memory_order_relaxed) == 0;
 }
 
+/* The device sees what a fetch has brought: 1, or the error of its table, which is the program's only in the word. */
+static int remote_move_arrived(struct rch *ch, const struct window_transfer *t)
+{
+    int rc = t->fetch ? device_call_arrived(ch, t->region->memory, t->near, t->bytes) : 0;
+
+    if (rc == 0)
+        return 1;
+    ch->w.lost = true;
+    return rc == R_PENDING ? -EIO : rc; /* it is not repeated */
+}
+
 void remote_moves_complete(struct rch *ch)
 {
     struct remote_moves *w = &ch->remote->moves;
 
     for (; remote_moves_pending(ch); w->first++) {
         struct window_transfer *t = remote_move_at(w, w->first);
+        int value;
 
         if (!remote_move_is_complete(ch, t))
             return;
+        value = remote_move_arrived(ch, t);
         region_unhold(t->region); /* before the word: a thread that sees it may close the region */
-        region_notify_done(t->done, 1);
+        region_notify_done(t->done, value);
     }
 }
 
@@ -170,6 +187,8 @@ int remote_move(struct rch *ch, const struct window_move *m)
     *t = (struct window_transfer){.region = m->region,
                                   .done = m->done,
                                   .fetch = m->fetch,
+                                  .near = m->near,
+                                  .bytes = m->bytes,
                                   .message =
                                       atomic_load_explicit(&ch->w.sent, memory_order_relaxed) + 1,
                                   .flush = ch->remote->flushes.begun + 1};

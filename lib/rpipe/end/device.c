@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 static_assert((int)BTL_DEVICE_OTHER == (int)RMEMORY_OTHER &&
@@ -162,12 +161,10 @@ static int device_register(struct rch *ch, struct device_segment *s, int fd, uin
     return rc;
 }
 
-int device_register_region(struct rch *ch, const rmemory_ops_t *m, void *base, size_t bytes,
-                           uint32_t access, struct btl_memory *memory, struct error *why)
+int device_register_region(struct rch *ch, const rmemory_ops_t *m, const struct iovec *range,
+                           int fd, uint32_t access, struct btl_memory *memory, struct error *why)
 {
-    const struct iovec range = {base, bytes};
-
-    return device_register_range(ch, m, &range, -1, NULL, access, memory, why);
+    return device_register_range(ch, m, range, fd, NULL, access, memory, why);
 }
 
 /* The copy that this side needs. */

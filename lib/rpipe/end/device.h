@@ -29,6 +29,8 @@
 #include "rpipe/end/rch.h"
 #include "util/error.h"
 
+#include <sys/uio.h>
+
 static inline bool device_has_heap(const struct rch *ch) { return ch->cfg.memory != NULL; }
 
 /* The ends map or import one memory. */
@@ -65,9 +67,12 @@ void device_release(struct rch *ch, struct device_segment *s);
 
 /* ---- regions ---- */
 
-/* Memory of the program, for transfers of this end, or of its peer. 0, or -errno and the reason: it has to be copied. */
-int device_register_region(struct rch *ch, const rmemory_ops_t *m, void *base, size_t bytes,
-                           uint32_t access, struct btl_memory *memory, struct error *why);
+/*
+ * Memory of the program, for transfers of this end, or of its peer. `fd`: of all of it, from alloc, and the caller's; or -1. 0, or -errno and
+ * the reason: it has to be copied.
+ */
+int device_register_region(struct rch *ch, const rmemory_ops_t *m, const struct iovec *range,
+                           int fd, uint32_t access, struct btl_memory *memory, struct error *why);
 
 /* ---- messages ---- */
 

@@ -78,10 +78,12 @@ static struct registration *registration_find(const struct rch *ch, struct rregi
 static int registration_make(struct rch *ch, struct rregion *r, struct registration *g,
                              struct error *err)
 {
+    const struct iovec range = {r->base, r->bytes};
+
     if (r->memory == NULL)
         return ch->ops->register_memory(ch->btl, ch->peer, r->base, r->bytes, g->access, &g->memory,
                                         err);
-    if (device_register_region(ch, r->memory, r->base, r->bytes, g->access, &g->memory, err) != 0) {
+    if (device_register_region(ch, r->memory, &range, r->fd, g->access, &g->memory, err) != 0) {
         log_info("a region of %zu bytes in memory of a device (%s) is copied, since rank %d's "
                  "network does not reach it: %s",
                  r->bytes, r->memory->name, ch->peer, err->text);

@@ -55,9 +55,9 @@ struct rregion {
     struct rdesc *parts; /* messages that the reader has, by .next */
     struct rregion *next;
     /* memory of the library (region_memory.c) */
-    struct segment segment;   /* base NULL: other memory */
+    struct segment segment;   /* the region itself; of a device: its staging memory; base NULL: none */
     bool made;                /* by alloc of `memory` */
-    int fd;                   /* of the segment, or from alloc, for windows; -1: none */
+    int fd;                   /* of the region itself, from alloc or of the segment; -1: none */
     _Atomic uint32_t windows; /* open windows of the region */
 };
 
@@ -128,6 +128,8 @@ int region_check(struct rch *ch, rregion_t region, size_t offset, size_t bytes);
  * table. 0, or -errno and the reason.
  */
 int region_memory_make(struct rregion *r, size_t bytes, struct error *err);
+/* A region of a device: its staging memory, zero at first, which is made once. 0, or -errno and the reason. */
+int region_memory_stage(struct rregion *r, char **staging, struct error *err);
 void region_memory_release(struct rregion *r); /* without effect on other regions */
 
 /* ---- remote_key_cache.c ---- */

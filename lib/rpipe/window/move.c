@@ -45,14 +45,11 @@ static int move_check_region(struct rch *ch, const struct window_move *m, rwindo
         return call_error(ch, -EINVAL, "the region has been closed already (rregion_close)");
     if (r->own != NULL)
         return call_error(ch, -EINVAL, "the region is memory of a pipe, and this is no message");
-    if (r->memory != NULL && way == RWINDOW_REMOTE)
-        return call_error(ch, -ENOTSUP,
-                          "the region is memory of a device (%s), and the window is reached by a "
-                          "network; use rwrite_from or rread_into",
-                          r->memory->name);
     if (!region_contains(r, m->near, m->bytes))
         return call_error(ch, -EINVAL, "%zu bytes at %p are outside the region, %zu bytes at %p",
                           m->bytes, (void *)m->near, r->bytes, (void *)r->base);
+    if (way == RWINDOW_REMOTE) /* copied by no call of a table (move_register) */
+        return 0;
     return m->fetch ? device_check_store(ch, r->memory) : device_check_load(ch, r->memory);
 }
 
@@ -86,6 +83,29 @@ static int move_check(struct rch *ch, const struct rremote *r, const struct wind
     return rc == 0 ? move_check_there(ch, r, m->fetch) : rc;
 }
 
+/*
+ * Over a network: the registration of the region. Of a device, which the network has to reach: what it has stored there leaves it now, once,
+ * since the bytes stay as they are until the call returns.
+ */
+static int move_register(struct rch *ch, struct window_move *m)
+{
+    const struct rregion *r = m->region;
+    const struct btl_memory *memory;
+    int rc = registration_local(ch, m->region, &memory);
+
+    if (rc != 0)
+        return rc;
+    if (memory == NULL)
+        return call_error(ch, -ENOTSUP,
+                          "the region is memory of a device (%s), which backend %s does not reach; "
+                          "use rwrite_from or rread_into",
+                          r->memory->name, ch->ops->name);
+    rc = m->fetch ? 0 : device_call_left(ch, r->memory, m->near, m->bytes);
+    if (rc == 0)
+        m->memory = memory;
+    return rc;
+}
+
 static int move_attempt(struct rch *ch, void *arguments)
 {
     struct move_arguments *a = arguments;
@@ -100,7 +120,7 @@ static int move_attempt(struct rch *ch, void *arguments)
     if (rc == 0)
         rc = ch->path->progress(ch);
     if (rc == 0 && a->move.memory == NULL && a->remote->way == RWINDOW_REMOTE)
-        rc = registration_local(ch, a->move.region, &a->move.memory);
+        rc = move_register(ch, &a->move);
     if (rc == 0) {
         a->move.remote = &a->remote->memory;
         a->move.there = a->remote->there;

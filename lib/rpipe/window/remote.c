@@ -6,7 +6,7 @@
  * The way is chosen here: by what the owner has lent where the backend maps memory, else by the network. An attach waits for one
  * thing, the announcement of memory, which travels by the control network while the handle travels in a pipe. A window of memory of a
  * device is imported by the table that the program passes: nothing of the handle chooses a table, and the descriptor is the table's to
- * check.
+ * check. A network is given the key of such a window as of any other, and no table is used.
  */
 #include "rpipe/window/handle.h"
 #include "rpipe/window/window.h"
@@ -102,7 +102,7 @@ static int remote_import(struct rch *ch, const struct window_wire *w, const rmem
 static int remote_borrow(struct rch *ch, const struct window_wire *w, struct rremote *r,
                          struct error *err)
 {
-    const uint32_t access = handle_access(w->access);
+    const uint32_t access = handle_access(w->access & ~HANDLE_DEVICE);
     int rc;
 
     if ((ch->ops->attributes.capabilities & BTL_LOAD_STORE) == 0) {
@@ -120,16 +120,16 @@ static int remote_attach_attempt(struct rch *ch, void *arguments)
     struct attach_arguments *a = arguments;
     uint32_t state =
         atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
+    const bool imports = a->memory != NULL && device_is_shared(ch);
     struct rremote *r = a->remote;
     struct error err = {""};
     int rc = call_check_peer(ch, state);
 
     if (rc != 0)
         return rc;
-    rc = a->memory != NULL ? remote_import(ch, &a->wire, a->memory, r, &err)
-                           : remote_borrow(ch, &a->wire, r, &err);
-    if (rc == -EAGAIN ||
-        (rc == -ESRCH && a->memory == NULL)) /* the end of the peer is reported soon */
+    rc = imports ? remote_import(ch, &a->wire, a->memory, r, &err)
+                 : remote_borrow(ch, &a->wire, r, &err);
+    if (rc == -EAGAIN || (rc == -ESRCH && !imports)) /* the end of the peer is reported soon */
         return R_PENDING;
     if (rc != 0)
         return call_error(ch, rc, "window %u of rank %d cannot be attached: %s", a->wire.number,
@@ -145,12 +145,13 @@ static int remote_attach_attempt(struct rch *ch, void *arguments)
     return 0;
 }
 
-/* The peer's window is of the kind of memory that the program expects. */
-static int remote_check_kind(const struct attach_arguments *a, struct error *err)
+/* The peer's window is of the kind of memory that the program expects, which over a network needs no table. */
+static int remote_check_kind(const struct rch *ch, const struct attach_arguments *a,
+                             struct error *err)
 {
     const bool device = (a->wire.access & HANDLE_DEVICE) != 0;
 
-    if (device == (a->memory != NULL))
+    if (device == (a->memory != NULL) || (device && !device_is_shared(ch)))
         return 0;
     return error_set(err, -EPROTO, "window %u is memory of %s", a->wire.number,
                      device ? "a device; it is attached with rwindow_attach_device and the table "
@@ -168,7 +169,7 @@ static int remote_attach(struct rch *ch, struct attach_arguments *a, bool wait)
     if (rc == 0)
         rc = handle_check(a->handle, peer.id, job_own_rank(), ch->ops->name, &a->wire, &err);
     if (rc == 0)
-        rc = remote_check_kind(a, &err);
+        rc = remote_check_kind(ch, a, &err);
     if (rc != 0)
         return call_error(ch, rc, "%s", err.text);
     a->remote = remote_take();
@@ -211,7 +212,7 @@ static int remote_check_table(struct rch *ch, const rmemory_ops_t *memory)
 
     if (rc != 0)
         return call_error(ch, rc, "%s", err.text);
-    if (memory->import == NULL || memory->unimport == NULL)
+    if (device_is_shared(ch) && (memory->import == NULL || memory->unimport == NULL))
         return call_error(ch, -EINVAL, "%s has no import or no unimport", memory->name);
     return 0;
 }

@@ -3,8 +3,9 @@
  * window.c: the owner of a window: rwindow_open, rwindow_sync, rwindow_revoke and rwindow_close (window.h).
  *
  * A window is one registration of its region, with one backend, for one peer: a segment that is passed or a record of private memory
- * where the backend maps memory, a registration of the device elsewhere; of memory of a device its descriptor, which is passed. Nothing
- * else is sent: the program sends the handle.
+ * where the backend maps memory, a registration of the device elsewhere; of memory of a device its descriptor, which is passed. Over a network
+ * memory of a device is registered as it is, or its staging memory is, which rwindow_sync copies. Nothing else is sent: the program sends the
+ * handle.
  */
 #include "rpipe/window/handle.h"
 #include "rpipe/window/window.h"
@@ -15,6 +16,7 @@
 #include "rpipe/end/device.h"
 #include "rpipe/end/job_state.h"
 #include "util/failpoint.h"
+#include "util/log.h"
 
 #include <rinfo.h>
 
@@ -56,16 +58,11 @@ static void window_put(struct rwindow *w)
 
 /* ---- rwindow_open ---- */
 
-/* Whether memory of a device has a way to the peer. */
+/* Within a host: whether memory of a device has a way to the peer. */
 static int window_check_device(struct rch *ch, const struct rregion *r)
 {
     const char *name = r->memory->name;
 
-    if (!device_is_shared(ch))
-        return call_error(ch, -ENOTSUP,
-                          "the region is memory of a device (%s), and rank %d is reached over a "
-                          "network (%s); send its bytes with rwrite_from",
-                          name, ch->peer, ch->ops->name);
     if (!r->made)
         return call_error(ch, -ENOTSUP,
                           "the region is memory of a device (%s) that the program has allocated, "
@@ -98,12 +95,61 @@ static int window_check(struct rch *ch, const rwindow_t *window, rregion_t regio
     if (region->own != NULL)
         return call_error(ch, -EINVAL,
                           "the region is memory of a pipe, which its reader can access already");
-    return region->memory != NULL ? window_check_device(ch, region) : 0;
+    return region->memory != NULL && device_is_shared(ch) ? window_check_device(ch, region) : 0;
+}
+
+/* The copy without which rwindow_sync cannot serve this access. */
+static const char *window_missing_copy(const rmemory_ops_t *m, uint32_t access)
+{
+    return access != BTL_PEER_READS && m->copy_in == NULL     ? "copy_in"
+           : access != BTL_PEER_WRITES && m->copy_out == NULL ? "copy_out"
+                                                              : NULL;
+}
+
+/* The network does not reach the device: memory of the host in its place. */
+static int window_stage(const struct rch *ch, struct rwindow *w, uint32_t access,
+                        const struct error *why, struct error *err)
+{
+    struct rregion *r = w->region;
+    const char *missing = window_missing_copy(r->memory, access);
+    int rc;
+
+    if (missing != NULL)
+        return error_set(err, -ENOTSUP,
+                         "%s has no %s, without which memory of a device is not reached over a "
+                         "network: %.256s",
+                         r->memory->name, missing, why->text);
+    rc = region_memory_stage(r, &w->staging, err);
+    if (rc == 0)
+        log_info("a window of %zu bytes in memory of a device (%s) is copied by rwindow_sync, "
+                 "since rank %d's network does not reach it: %s",
+                 r->bytes, r->memory->name, ch->peer, why->text);
+    return rc;
+}
+
+/* By a network: the memory itself, or of a device what is staged. */
+static int window_register_remote(struct rch *ch, struct rwindow *w, uint32_t access,
+                                  struct error *err)
+{
+    const struct rregion *r = w->region;
+    const struct iovec range = {r->base, r->bytes};
+    struct error why = {""};
+    int rc;
+
+    if (r->memory != NULL) {
+        if (device_register_region(ch, r->memory, &range, r->fd, access, &w->memory, &why) == 0)
+            return 0;
+        rc = window_stage(ch, w, access, &why, err);
+        if (rc != 0)
+            return rc;
+    }
+    return ch->ops->register_memory(ch->btl, ch->peer, w->staging != NULL ? w->staging : r->base,
+                                    r->bytes, access, &w->memory, err);
 }
 
 /* Makes the region accessible to the peer. */
-static int window_register(const struct rch *ch, struct rwindow *w, struct rregion *r,
-                           uint32_t access, struct error *err)
+static int window_register(struct rch *ch, struct rwindow *w, struct rregion *r, uint32_t access,
+                           struct error *err)
 {
     int rc;
 
@@ -111,11 +157,12 @@ static int window_register(const struct rch *ch, struct rwindow *w, struct rregi
     w->writes_only = access == BTL_PEER_WRITES;
     w->ops = ch->ops;
     w->btl = ch->btl;
-    if (r->memory != NULL)
-        return ch->ops->lend_descriptor(ch->btl, ch->peer, r->fd, r->bytes, &w->memory, err);
-    if ((ch->ops->attributes.capabilities & BTL_LOAD_STORE) != 0)
-        return ch->ops->lend(ch->btl, ch->peer, r->base, r->bytes, r->fd, access, &w->memory, err);
-    rc = ch->ops->register_memory(ch->btl, ch->peer, r->base, r->bytes, access, &w->memory, err);
+    if (device_is_shared(ch))
+        return r->memory != NULL
+                   ? ch->ops->lend_descriptor(ch->btl, ch->peer, r->fd, r->bytes, &w->memory, err)
+                   : ch->ops->lend(ch->btl, ch->peer, r->base, r->bytes, r->fd, access, &w->memory,
+                                   err);
+    rc = window_register_remote(ch, w, access, err);
     if (rc == 0 && (rc = end_key(ch, &w->memory, &w->memory.key, err)) != 0)
         ch->ops->free(ch->btl, &w->memory);
     return rc;
@@ -188,6 +235,20 @@ static int window_check_open(const struct rwindow *w)
                       w == NULL ? "is NULL" : "has been closed already");
 }
 
+/* Between the device and the memory that the network moves in its place. */
+static int window_copy(const struct rwindow *w, uint64_t at, size_t bytes, int flags)
+{
+    const struct rregion *r = w->region;
+    int rc = flags == RWINDOW_READ ? device_check_load(NULL, r->memory)
+                                   : device_check_store(NULL, r->memory);
+
+    if (rc != 0)
+        return rc;
+    return flags == RWINDOW_READ
+               ? device_load(NULL, r->memory, w->staging + at, r->base + at, bytes)
+               : device_store(NULL, r->memory, r->base + at, w->staging + at, bytes);
+}
+
 static int window_sync(const struct rwindow *w, uint64_t at, size_t bytes, int flags)
 {
     const struct rregion *r;
@@ -208,6 +269,8 @@ static int window_sync(const struct rwindow *w, uint64_t at, size_t bytes, int f
                           bytes, (unsigned long long)at, r->bytes);
     if (bytes == 0)
         return 0;
+    if (w->staging != NULL)
+        return window_copy(w, at, bytes, flags);
     return flags == RWINDOW_READ ? device_call_left(NULL, r->memory, r->base + at, bytes)
                                  : device_call_arrived(NULL, r->memory, r->base + at, bytes);
 }
