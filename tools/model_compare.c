@@ -13,7 +13,8 @@
 struct table {
     char line[1024], *field[FIELDS_MOST];
     int fields;
-    int test, op, direction, bytes, median, best, p50; /* columns; p50 may be missing */
+    int test, op, direction, bytes, median, best, p50, touched, backend,
+        calls; /* columns; from p50 on they may be missing */
 };
 
 static bool compare_next(struct table *t, FILE *csv)
@@ -47,6 +48,9 @@ static bool compare_begin(struct table *t, FILE *csv)
     t->median = compare_column(t, "median_us");
     t->best = compare_column(t, "best_us");
     t->p50 = compare_column(t, "p50_us");
+    t->touched = compare_column(t, "touched");
+    t->backend = compare_column(t, "backend");
+    t->calls = compare_column(t, "calls");
     return t->test < FIELDS_MOST && t->op < FIELDS_MOST && t->direction < FIELDS_MOST &&
            t->bytes < FIELDS_MOST && t->median < FIELDS_MOST && t->best < FIELDS_MOST;
 }
@@ -69,6 +73,8 @@ static int compare_size(const char *bytes)
 /* What rows are compared with, and what came of it. */
 struct comparison {
     const struct model_parts *path;
+    const char *
+        other; /* a row was left out since it was measured in another way than the parts; NULL: none */
     int paths, rows, beyond;
     double limit;
     bool json;
@@ -90,9 +96,11 @@ static void compare_print(const struct comparison *c, const struct table *t, boo
 
     if (c->json)
         printf("%s\n  {\"what\": \"%s\", \"op\": \"%s\", \"bytes\": %s, \"predicted_ns\": %.2f, "
-               "\"measured_ns\": %.2f, \"best_ns\": %.2f, \"error_percent\": %.2f}",
+               "\"measured_ns\": %.2f, \"best_ns\": %.2f, \"error_percent\": %.2f%s%s%s}",
                c->rows > 0 ? "," : "", what, t->field[t->op], t->field[t->bytes], model_total(s),
-               measured, 1e3 * strtod(t->field[t->best], NULL), error);
+               measured, 1e3 * strtod(t->field[t->best], NULL), error,
+               s->bound != NULL ? ", \"bound\": \"" : "", s->bound != NULL ? s->bound : "",
+               s->bound != NULL ? "\"" : "");
     else
         printf("%-10s %-4s %7s B %12.1f %12.1f %12.1f %+8.1f %%%s%s%s\n", what, t->field[t->op],
                t->field[t->bytes], model_total(s), measured, 1e3 * strtod(t->field[t->best], NULL),
@@ -108,16 +116,37 @@ static double compare_measured(const struct table *t, bool latency)
     return 1e3 * strtod(t->field[column], NULL);
 }
 
+/* Whether the row is of what the parts are: NULL; or the reason why not. */
+static const char *compare_differs(const struct table *t, const struct model_parts *p)
+{
+    const bool memory = t->backend < t->fields && strcmp(t->field[t->backend], "shm") == 0;
+
+    if (t->backend < t->fields && memory != (p->way == WAY_MEMORY))
+        return memory ? "it is of shared memory, and --parts of a network"
+                      : "it is of a network, and --parts of shared memory";
+    if (t->touched < t->fields && strcmp(t->field[t->touched], "1") != 0)
+        return "payloads were not filled and read, as those of --parts; leave out --no-touch";
+    if (t->calls < t->fields && strncmp(t->field[t->calls], "rmalloc", strlen("rmalloc")) != 0)
+        return "it is of rsend and rrecv, and --parts of rmalloc, rwrite, rread and rfree; leave "
+               "out --copy";
+    return NULL;
+}
+
 static void compare_row(struct comparison *c, const struct table *t)
 {
     const int size = compare_row_is_whole(t) ? compare_size(t->field[t->bytes]) : -1;
     const struct model_parts *p = size >= 0 ? compare_path(c, t->field[t->op]) : NULL;
     const bool latency = size >= 0 && strcmp(t->field[t->test], "latency") == 0;
+    const char *differs;
     struct model_sum s;
     double measured;
 
     if (p == NULL || (!latency && strcmp(t->field[t->test], "stream") != 0))
         return;
+    if ((differs = compare_differs(t, p)) != NULL) {
+        c->other = differs;
+        return;
+    }
     s = latency ? model_latency(p, size) : model_injection(p, size);
     measured = compare_measured(t, latency);
     if (!(measured > 0))
@@ -151,9 +180,10 @@ int model_compare(const struct model_parts *p, int paths, FILE *csv, double limi
     if (json)
         printf("\n]}\n");
     if (c.rows == 0) {
-        snprintf(why, bytes,
-                 "it has no latency and no stream, one way, of 8, 64, 4096 or 65536 bytes, by the "
-                 "op of --parts");
+        snprintf(why, bytes, "%s",
+                 c.other != NULL ? c.other
+                                 : "it has no latency and no stream, one way, of 8, 64, 4096 or "
+                                   "65536 bytes, by the op of --parts");
         return -1;
     }
     return c.beyond > 0;

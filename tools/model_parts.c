@@ -118,6 +118,14 @@ struct parts_file {
 };
 
 #define PARTS_WRONG(file, ...) (snprintf((file)->why, (file)->bytes, __VA_ARGS__), -1)
+#define PARTS_FORMAT "such a file is the output of rmalloc_perf -t parts without --format"
+
+/* What is measured without the library: rmalloc_perf does so over tcp. */
+static bool parts_is_bare(int part)
+{
+    return part == PART_POST || part == PART_COMPLETION || part == PART_NETWORK ||
+           part == PART_STREAM || part == PART_FETCH;
+}
 
 /* All parts of the last path are given. */
 static int parts_complete(struct parts_file *f)
@@ -128,7 +136,11 @@ static int parts_complete(struct parts_file *f)
         for (int s = 0; s < (model_part_has_sizes(i) ? MODEL_SIZES : 1); s++)
             if (model_part_is_of(i, p->way, p->get) && !f->given[i][s])
                 return model_part_has_sizes(i)
-                           ? PARTS_WRONG(f, "%s_%zu is missing", parts[i].name, model_size[s])
+                           ? PARTS_WRONG(f, "%s_%zu is missing%s", parts[i].name, model_size[s],
+                                         parts_is_bare(i)
+                                             ? "; over verbs bench/verbs_pair prints it, for the "
+                                               "lines behind those of rmalloc_perf -t parts"
+                                             : "")
                            : PARTS_WRONG(f, "%s is missing", parts[i].name);
     return 0;
 }
@@ -149,7 +161,7 @@ static int parts_begin_path(struct parts_file *f, char **rest)
         (op != NULL && strcmp(op, "put") != 0 && strcmp(op, "get") != 0) ||
         strtok_r(NULL, " \t\r\n", rest) != NULL)
         return PARTS_WRONG(f, "a path is adapter, memory put, memory get, network put or network "
-                              "get");
+                              "get; " PARTS_FORMAT);
     *p = (struct model_parts){.way = (enum model_way)i, .get = op != NULL && op[0] == 'g'};
     memset(f->given, 0, sizeof(f->given));
     f->paths++;
@@ -172,7 +184,8 @@ static int parts_read_line(struct parts_file *f, char *line)
     if (strcmp(name, "path") == 0)
         return parts_begin_path(f, &rest);
     if (p == NULL)
-        return PARTS_WRONG(f, "the first line must be a path, as \"path memory put\"");
+        return PARTS_WRONG(f,
+                           "the first line must be a path, as \"path memory put\"; " PARTS_FORMAT);
     part = model_part_by_name(name, &size);
     if (part < 0 || !model_part_is_of(part, p->way, p->get) ||
         model_part_has_sizes(part) != (size >= 0))
@@ -193,7 +206,7 @@ static int parts_read_line(struct parts_file *f, char *line)
 
 int model_parts_read(struct model_parts *p, FILE *file, const char *name, char *why, size_t bytes)
 {
-    char line[256], reason[160] = "";
+    char line[256], reason[240] = "";
     struct parts_file f = {.path = p, .why = reason, .bytes = sizeof(reason)};
 
     for (int number = 1; fgets(line, sizeof(line), file) != NULL; number++)
@@ -203,7 +216,7 @@ int model_parts_read(struct model_parts *p, FILE *file, const char *name, char *
         }
     if (parts_complete(&f) == 0 && f.paths > 0)
         return f.paths;
-    snprintf(why, bytes, "%s: %s", name, f.paths > 0 ? reason : "it has no path");
+    snprintf(why, bytes, "%s: %s", name, f.paths > 0 ? reason : "it has no path; " PARTS_FORMAT);
     return -1;
 }
 

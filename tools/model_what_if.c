@@ -205,9 +205,9 @@ static int what_if_apply(struct model_parts *p, char *text, char *why, size_t by
 
     if (value == NULL) {
         snprintf(why, bytes,
-                 "\"%s\" is no change of a %s; it must be NAME=VALUE, or one of the words "
-                 "integrated, nic, doorbell and cpu that this path has",
-                 text, model_way_name(p->way));
+                 "\"%s\" is no change of the path %s; it must be NAME=VALUE, as %s=0.5, or one of "
+                 "the words integrated, nic, doorbell and cpu that this path has",
+                 text, model_way_name(p->way), groups[p->way][0].name);
         return -1;
     }
     *value++ = '\0';
@@ -216,7 +216,9 @@ static int what_if_apply(struct model_parts *p, char *text, char *why, size_t by
     if (part >= 0 && !model_part_is_of(part, p->way, p->get))
         part = -1;
     if (group < 0 && part < 0) {
-        snprintf(why, bytes, "\"%s\" is neither a part of this path nor a group of parts", text);
+        snprintf(why, bytes,
+                 "\"%s\" is neither a part of this path (--list) nor a group of parts (--curves)",
+                 text);
         return -1;
     }
     factor = what_if_factor(value, part < 0 ? 0

@@ -8,6 +8,7 @@
 #include "perf_parts.h"
 
 #include <rinfo.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -143,6 +144,29 @@ static void parts_path_begin(const struct parts *p, const char *path, const char
     parts_any = false;
 }
 
+/*
+ * By lines of memory and by sockets both processes poll, and leave the processor to nothing else: on one processor each wait would last a
+ * time slice, and all of them an hour.
+ */
+static void parts_need_two_processors(const struct parts *p)
+{
+    cpu_set_t mine, both[2];
+
+    CPU_ZERO(&mine);
+    if (sched_getaffinity(0, sizeof(mine), &mine) != 0) { /* there are more than it has bits for */
+        CPU_SET(0, &mine);
+        CPU_SET(1, &mine);
+    }
+    parts_must(network_allgather(&mine, sizeof(mine), both), NULL, "network_allgather");
+    CPU_OR(&mine, &both[0], &both[1]);
+    if (CPU_COUNT(&mine) < 2 && p->rank == 0)
+        perf_fail(NULL,
+                  "-t parts: the two processes wait for each other by polling, and may use one "
+                  "processor alone; give them two (taskset, or --cpus A,B)",
+                  -ENOTSUP);
+    parts_must(network_barrier(), NULL, "network_barrier");
+}
+
 static void parts_path(struct parts *p, rpipe_op_t op)
 {
     char backend[16];
@@ -151,6 +175,8 @@ static void parts_path(struct parts *p, rpipe_op_t op)
     p->op = op;
     parts_backend(p, backend, sizeof(backend));
     memory = strcmp(backend, "shm") == 0;
+    if (memory || strcmp(backend, "tcp") == 0)
+        parts_need_two_processors(p);
     parts_path_begin(p, memory ? "memory" : "network", backend);
     if (p->rank == 0)
         parts_locals(p);
@@ -167,6 +193,7 @@ void perf_parts(const struct perf_options *o, int rank)
 {
     static struct parts p;
     const int rounds = 5 * o->rounds;
+    double others;
 
     p.o = o;
     p.rank = rank;
@@ -174,6 +201,7 @@ void perf_parts(const struct perf_options *o, int rank)
                : rounds > PARTS_SAMPLES    ? PARTS_SAMPLES
                                            : rounds;
     p.clock = perf_clock_cost();
+    perf_machine_begin();
     if (rank == 0 && o->format == PERF_JSON)
         printf("{\"tool\": \"rmalloc_perf\", \"version\": \"%s\", \"rounds\": %d, \"paths\": [",
                rinfo_version(), p.rounds);
@@ -183,5 +211,9 @@ void perf_parts(const struct perf_options *o, int rank)
         parts_path(&p, RPIPE_GET);
     if (rank == 0 && o->format == PERF_JSON)
         printf("\n]}\n");
+    others = perf_machine_others();
+    if (rank == 0 && o->format == PERF_TABLE)
+        printf("# other processes took %.1f %% of the processors' time%s\n", 100 * others,
+               others > PERF_BUSY ? ": the machine was BUSY, and times are too long" : "");
     parts_must(network_barrier(), NULL, "network_barrier");
 }

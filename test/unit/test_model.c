@@ -362,6 +362,36 @@ static void an_error_beyond_the_limit_is_found(void **state)
     assert_int_equal(compare_text(&p, text, 21, why, sizeof(why)), 0);
 }
 
+/* A row that was measured in another way than the parts is not beside them. */
+static void a_row_of_another_kind_is_refused_with_the_reason(void **state)
+{
+#define KIND "test,op,direction,bytes,touched,median_us,best_us,backend,calls\nstream,put,uni,8,"
+    static const struct {
+        const char *text, *why;
+    } wrong[] = {
+        {KIND "1,1,1,tcp,rmalloc rwrite rread rfree\n", "of a network, and --parts of shared"},
+        {KIND "0,1,1,shm,rmalloc rwrite rread rfree\n", "--no-touch"},
+        {KIND "1,1,1,shm,rsend rrecv\n", "--copy"},
+    };
+    struct model_parts p;
+    char why[200];
+
+    (void)state;
+    make_memory(&p);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        why[0] = '\0';
+        assert_int_equal(compare_text(&p, wrong[i].text, 10, why, sizeof(why)), -1);
+        assert_non_null(strstr(why, wrong[i].why));
+    }
+    assert_int_not_equal(
+        compare_text(&p, KIND "1,1,1,shm,rmalloc rwrite rread rfree\n", 10, why, sizeof(why)), -1);
+    make_parts(&p, WAY_NETWORK, false);
+    assert_int_equal(
+        compare_text(&p, KIND "1,1,1,shm,rmalloc rwrite rread rfree\n", 10, why, sizeof(why)), -1);
+    assert_non_null(strstr(why, "of shared memory, and --parts of a network"));
+#undef KIND
+}
+
 static void what_cannot_be_compared_is_refused(void **state)
 {
     static const char *const wrong[] = {"x",
@@ -399,6 +429,7 @@ int main(void)
         cmocka_unit_test(a_part_of_a_row_makes_a_stream_shorter),
         cmocka_unit_test(a_part_that_takes_less_makes_the_whole_shorter_by_as_much),
         cmocka_unit_test(an_error_beyond_the_limit_is_found),
+        cmocka_unit_test(a_row_of_another_kind_is_refused_with_the_reason),
         cmocka_unit_test(what_cannot_be_compared_is_refused),
     };
 
