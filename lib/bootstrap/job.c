@@ -31,58 +31,57 @@ static struct {
     int rank, size;
 } job;
 
-/* The table of calls that a module exports: job_pmix_ops. */
-static const struct job_ops *job_module_ops(const char *module, struct error *err)
+/* The table of calls that a module exports: job_pmix_ops. 0 or -ENOSYS. */
+static int job_module_ops(const char *module, const struct job_ops **ops, struct error *err)
 {
     struct error cause = {""};
-    const struct job_ops *ops;
+    const struct job_ops *found;
     char symbol[32];
 
     snprintf(symbol, sizeof(symbol), "%s_ops", module);
-    ops = module_symbol(module, symbol, &cause);
-    if (ops == NULL) {
-        error_note(err, "the module %s %s", module, cause.text);
-        return NULL;
-    }
-    if (ops->version != JOB_OPS_VERSION) {
-        error_note(err,
-                   "the module %s has interface version %u, this library %u: install both anew",
-                   module, ops->version, JOB_OPS_VERSION);
-        return NULL;
-    }
-    return ops;
+    found = module_symbol(module, symbol, &cause);
+    if (found == NULL)
+        return error_set(err, -ENOSYS, "the module %s %s", module, cause.text);
+    if (found->version != JOB_OPS_VERSION)
+        return error_set(
+            err, -ENOSYS,
+            "the module %s has interface version %u, this library %u: install both anew", module,
+            found->version, JOB_OPS_VERSION);
+    *ops = found;
+    return 0;
 }
 
-static const struct job_ops *job_mpi_module_ops(struct error *err)
+static int job_mpi_module_ops(const struct job_ops **ops, struct error *err)
 {
     struct mpi_library found;
+    int rc = mpi_library_find(&found, err);
 
-    if (mpi_library_find(&found, err) != 0)
-        return NULL;
-    if (found.module == NULL) {
-        error_note(err, "there is no MPI in this process, and no launcher of MPI started it");
-        return NULL;
-    }
-    if (setting_number(SET_BOOTSTRAP) == 0 && found.present && !found.started) {
-        error_note(err,
-                   "this program has MPI, and has not called MPI_Init: call it before rinit(); "
-                   "RPIPE_BOOTSTRAP=mpi if rinit() is to do it");
-        return NULL;
-    }
-    return job_module_ops(found.module, err);
+    if (rc != 0)
+        return rc;
+    if (found.module == NULL)
+        return error_set(err, -ENOENT,
+                         "there is no MPI in this process, and no launcher of MPI started it");
+    if (setting_number(SET_BOOTSTRAP) == 0 && found.present && !found.started)
+        return error_set(
+            err, -ENOENT,
+            "this program has MPI, and has not called MPI_Init: call it before rinit(); "
+            "RPIPE_BOOTSTRAP=mpi if rinit() is to do it");
+    return job_module_ops(found.module, ops, err);
 }
 
-static const struct job_ops *job_method_ops(enum method method, struct error *err)
+static int job_method_ops(enum method method, const struct job_ops **ops, struct error *err)
 {
     switch (method) {
     case METHOD_TCP:
-        return &job_tcp_ops;
+        *ops = &job_tcp_ops;
+        return 0;
     case METHOD_SINGLE:
-        return &job_single_ops;
+        *ops = &job_single_ops;
+        return 0;
     case METHOD_MPI:
-        return job_mpi_module_ops(err);
+        return job_mpi_module_ops(ops, err);
     default:
-        return job_module_ops("job_pmix", err);
+        return job_module_ops("job_pmix", ops, err);
     }
 }
 
@@ -124,15 +123,16 @@ static void job_warn_launcher(void)
 int job_open(int *rank, int *size, int64_t deadline, struct error *err)
 {
     enum method method = job_method_choose();
-    const struct job_ops *ops;
+    const struct job_ops *ops = NULL;
     struct error cause = {""};
     int own_rank, own_size, result;
 
     if (job.ops != NULL)
         return error_set(err, -EALREADY, "the job is already open");
     membarrier_register(); /* before there are threads, see membarrier.h */
-    ops = job_method_ops(method, &cause);
-    result = ops != NULL ? ops->query(&cause) : -ENOSYS;
+    result = job_method_ops(method, &ops, &cause);
+    if (result == 0)
+        result = ops->query(&cause);
     if (result == 0)
         result = ops->open(&own_rank, &own_size, deadline, &cause);
     if (result == 0 && method == METHOD_MPI && own_size == 1 && launcher_mpi_module() != NULL) {
@@ -222,12 +222,11 @@ void job_watched(void)
 
 int job_describe(int index, const char **name, bool *usable, struct error *err)
 {
-    const struct job_ops *ops;
+    const struct job_ops *ops = NULL;
 
     if (index < 0 || index >= METHODS)
         return -ENOENT;
     *name = job_method_names[index];
-    ops = job_method_ops((enum method)index, err);
-    *usable = ops != NULL && ops->query(err) == 0;
+    *usable = job_method_ops((enum method)index, &ops, err) == 0 && ops->query(err) == 0;
     return 0;
 }
