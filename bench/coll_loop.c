@@ -10,7 +10,7 @@
 #include <time.h>
 
 static const char *const loop_names[LOOP_KINDS] = {
-    "barrier", "bcast",     "reduce",  "allreduce", "reduce_scatter", "scan",      "exscan",
+    "barrier", "bcast",     "reduce",  "allreduce", "reduce_scatter", "scan",       "exscan",
     "gather",  "allgather", "scatter", "alltoall",  "gatherv",        "allgatherv", "alltoallv"};
 
 struct coll_loop {

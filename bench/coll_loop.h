@@ -59,8 +59,8 @@ struct coll_library {
 };
 
 /*
- * The blocks of a kind that ends in v: of an even member half of `bytes`, of an odd one one and a half; of an alltoallv those between two
- * members whose sum is even, or odd.
+ * The blocks of a kind that ends in v: 0.5 times `bytes` for an even member, 1.5 times for an odd one; of an alltoallv for two members whose
+ * sum is even, or odd.
  */
 const struct coll_counts *coll_loop_counts(enum coll_loop_kind kind, size_t bytes);
 

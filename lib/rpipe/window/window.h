@@ -28,7 +28,8 @@ struct rwindow {
     const struct btl_ops *ops;
     struct btl *btl;
     struct btl_memory memory;
-    char *staging; /* memory of a device that the network does not reach: what it moves; else NULL */
+    char
+        *staging; /* memory of a device that the network does not reach: what it moves; else NULL */
     struct rwindow *next_free;
 };
 
