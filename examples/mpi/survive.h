@@ -17,6 +17,9 @@
  * - Hydra kills all others if a process that it has started ends by a signal. So that process only
  *   starts another one, which is the one of MPI, and ends with 0 if that one is killed.
  * - MPI_Finalize waits for the dead as well. Where one was lost, the others exit without it.
+ * - The exit status of mpiexec is not reliable then: hydra notes a failure where a process ends without
+ *   MPI_Finalize, and replaces it by the status of the process only if it reads that one later. What
+ *   was printed is the result.
  *
  * Not survived: a death within MPI_Init or MPI_Comm_create_group; the job ends after a deadline. For
  * processes of one thread.
