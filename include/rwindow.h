@@ -35,9 +35,8 @@ typedef struct rwindow_handle {
 typedef enum {
     RWINDOW_MAPPED = 1, /* its memory is mapped here: one copy, by this processor */
     RWINDOW_CROSS = 2,  /* the kernel copies between the two address spaces */
-    RWINDOW_REMOTE =
-        3, /* by the network, whatever memory it is; the near memory must be in a region */
-    RWINDOW_DEVICE = 4 /* memory of a device, imported here: by the calls of a table */
+    RWINDOW_REMOTE = 3, /* by the network; the near memory must be in a region */
+    RWINDOW_DEVICE = 4  /* memory of a device, imported here: by the calls of a table */
 } rwindow_way_t;
 
 /*

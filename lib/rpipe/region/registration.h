@@ -55,10 +55,9 @@ struct rregion {
     struct rdesc *parts; /* messages that the reader has, by .next */
     struct rregion *next;
     /* memory of the library (region_memory.c) */
-    struct segment
-        segment; /* the region itself; of a device: its staging memory; base NULL: none */
-    bool made;   /* by alloc of `memory` */
-    int fd;      /* of the region itself, from alloc or of the segment; -1: none */
+    struct segment segment;   /* the region, or staging memory of a device; base NULL: none */
+    bool made;                /* by alloc of `memory` */
+    int fd;                   /* of the region: from alloc, or of the segment; -1: none */
     _Atomic uint32_t windows; /* open windows of the region */
 };
 

@@ -28,8 +28,7 @@ struct rwindow {
     const struct btl_ops *ops;
     struct btl *btl;
     struct btl_memory memory;
-    char
-        *staging; /* memory of a device that the network does not reach: what it moves; else NULL */
+    char *staging; /* of a device: what the network moves in its place; NULL: none */
     struct rwindow *next_free;
 };
 
