@@ -212,7 +212,7 @@ int device_allocate(struct rch *ch, struct device_segment *s, size_t bytes, uint
                     struct btl_memory *memory, struct error *err)
 {
     const rmemory_ops_t *m = ch->cfg.memory;
-    int fd, rc = device_make(m, bytes, &s->base, &fd, err);
+    int fd = -1, rc = device_make(m, bytes, &s->base, &fd, err);
 
     if (rc != 0)
         return rc;
