@@ -64,9 +64,11 @@ enum model_part {
     PART_POST,       /* the call that sends, without the library */
     PART_COMPLETION, /* the call that finds what has arrived */
     PART_NETWORK, /* what is left of one way; negative: it arrives before the call that sends returns */
-    PART_FETCH,       /* GET alone: a request and the payload back, without the library */
-    PART_ROW_PUBLISH, /* rwrite and rread of messages that follow each other */
+    PART_FETCH,     /* GET alone: a request and the payload back, without the library */
+    PART_ROW_ALLOC, /* rmalloc, rwrite, rread and rfree of messages that follow each other */
+    PART_ROW_PUBLISH,
     PART_ROW_TAKE,
+    PART_ROW_FREE,
     PART_STREAM, /* a message of a stream without the library */
     MODEL_PARTS
 };

@@ -108,27 +108,29 @@ static double equation_lines(const struct model_parts *p, int size)
         p->ns[PART_HAND_OVER][size] - p->ns[PART_FILL][size] - p->ns[PART_READ][size], 0);
 }
 
-static void equation_begin(const struct model_parts *p, int size, struct model_sum *s)
+/* `alloc_part`, `free_part`: the part that has the call: of a single message, or of a row. */
+static void equation_begin(const struct model_parts *p, int size, int alloc_part,
+                           struct model_sum *s)
 {
-    equation_add(s, "rmalloc", p->ns[PART_ALLOC][size], MODEL_CPU, false);
+    equation_add(s, "rmalloc", p->ns[alloc_part][size], MODEL_CPU, false);
     equation_add(s, "fill", p->ns[PART_FILL][size], MODEL_CPU, false);
 }
 
-static void equation_end(const struct model_parts *p, int size, struct model_sum *s)
+static void equation_end(const struct model_parts *p, int size, int free_part, struct model_sum *s)
 {
     equation_add(s, "read", p->ns[PART_READ][size], MODEL_CPU, true);
-    equation_add(s, "rfree", p->ns[PART_FREE][size], MODEL_CPU, true);
+    equation_add(s, "rfree", p->ns[free_part][size], MODEL_CPU, true);
 }
 
 /* (2.8), where the way is that of cache lines; the reader polls, and finds the message in the middle of a poll. */
 static void equation_memory_latency(const struct model_parts *p, int size, struct model_sum *s)
 {
-    equation_begin(p, size, s);
+    equation_begin(p, size, PART_ALLOC, s);
     equation_add(s, "rwrite", p->ns[PART_PUBLISH][size], MODEL_CPU, false);
     equation_add(s, "lines", equation_lines(p, size), MODEL_NETWORK, false);
     equation_add(s, "half a poll", p->ns[PART_POLL][size] / 2, MODEL_CPU, true);
     equation_add(s, "rread", p->ns[PART_TAKE][size], MODEL_CPU, true);
-    equation_end(p, size, s);
+    equation_end(p, size, PART_FREE, s);
 }
 
 /*
@@ -141,7 +143,7 @@ static void equation_measured_latency(const struct model_parts *p, int size, str
     const double post = p->ns[PART_POST][size], completion = p->ns[PART_COMPLETION][size],
                  network = p->ns[PART_NETWORK][size], fetch = p->get ? p->ns[PART_FETCH][size] : 0;
 
-    equation_begin(p, size, s);
+    equation_begin(p, size, PART_ALLOC, s);
     equation_add(s, "HLP_post", equation_at_least(p->ns[PART_PUBLISH][size] - post, 0), MODEL_CPU,
                  false);
     equation_add(s, "LLP_post", equation_at_least(post + fmin(network, 0), 0), MODEL_CPU, false);
@@ -153,28 +155,30 @@ static void equation_measured_latency(const struct model_parts *p, int size, str
     equation_add(s, "HLP_rx_prog",
                  equation_at_least(p->ns[PART_TAKE][size] - completion - fetch, 0), MODEL_CPU,
                  true);
-    equation_end(p, size, s);
+    equation_end(p, size, PART_FREE, s);
 }
 
 /*
  * ---- a stream: the longer of what its writer and its reader take; over a network also of what its messages take without the library ----
  */
 
-static struct model_sum equation_writer(const struct model_parts *p, int size, int publish)
+static struct model_sum equation_writer(const struct model_parts *p, int size, int alloc_part,
+                                        int publish)
 {
     struct model_sum s = {.bound = "writer"};
 
-    equation_begin(p, size, &s);
+    equation_begin(p, size, alloc_part, &s);
     equation_add(&s, "rwrite", p->ns[publish][size], MODEL_CPU, false);
     return s;
 }
 
-static struct model_sum equation_reader(const struct model_parts *p, int size, int take)
+static struct model_sum equation_reader(const struct model_parts *p, int size, int take,
+                                        int free_part)
 {
     struct model_sum s = {.bound = "reader"};
 
     equation_add(&s, "rread", p->ns[take][size], MODEL_CPU, true);
-    equation_end(p, size, &s);
+    equation_end(p, size, free_part, &s);
     return s;
 }
 
@@ -186,9 +190,10 @@ static void equation_longer(struct model_sum *s, struct model_sum other)
 
 static struct model_sum equation_network_stream(const struct model_parts *p, int size)
 {
-    struct model_sum s = equation_writer(p, size, PART_ROW_PUBLISH), stream = {.bound = "network"};
+    struct model_sum s = equation_writer(p, size, PART_ROW_ALLOC, PART_ROW_PUBLISH),
+                     stream = {.bound = "network"};
 
-    equation_longer(&s, equation_reader(p, size, PART_ROW_TAKE));
+    equation_longer(&s, equation_reader(p, size, PART_ROW_TAKE, PART_ROW_FREE));
     equation_add(&stream, "stream", p->ns[PART_STREAM][size], MODEL_NETWORK, false);
     equation_longer(&s, stream);
     return s;
@@ -197,8 +202,8 @@ static struct model_sum equation_network_stream(const struct model_parts *p, int
 /* What a row takes besides what its calls and its payload take in the cache: the lines that come from the other processor. */
 static struct model_sum equation_row(const struct model_parts *p, int size, bool target)
 {
-    struct model_sum s =
-        target ? equation_reader(p, size, PART_TAKE) : equation_writer(p, size, PART_PUBLISH);
+    struct model_sum s = target ? equation_reader(p, size, PART_TAKE, PART_FREE)
+                                : equation_writer(p, size, PART_ALLOC, PART_PUBLISH);
     const double row = p->ns[target ? PART_ROW_READ : PART_ROW_WRITE][size];
 
     equation_add(&s, "lines", equation_at_least(row - model_total(&s), 0), MODEL_NETWORK, target);

@@ -55,8 +55,10 @@ static const struct {
     [PART_COMPLETION] = {"completion", OF(WAY_NETWORK), "the call that finds what has arrived"},
     [PART_NETWORK] = {"network", OF(WAY_NETWORK), "one way without both calls"},
     [PART_FETCH] = {"fetch", OF(WAY_NETWORK), "GET: a request, and the payload back"},
+    [PART_ROW_ALLOC] = {"row_alloc", OF(WAY_NETWORK), "rmalloc of messages in a row"},
     [PART_ROW_PUBLISH] = {"row_publish", OF(WAY_NETWORK), "rwrite of messages in a row"},
     [PART_ROW_TAKE] = {"row_take", OF(WAY_NETWORK), "rread of messages in a row"},
+    [PART_ROW_FREE] = {"row_free", OF(WAY_NETWORK), "rfree of messages in a row"},
     [PART_STREAM] = {"stream", OF(WAY_NETWORK), "a message of a stream without the library"},
 };
 

@@ -140,6 +140,8 @@ static void what_if_network(struct model_parts *p, int s, uint64_t which, double
 /* The parts `which` of messages of model_size[size], or of all where size is negative. */
 static void what_if_scale(struct model_parts *p, uint64_t which, int size, double factor)
 {
+    const uint64_t rows = ((which & BIT(PART_ALLOC)) != 0 ? BIT(PART_ROW_ALLOC) : 0) |
+                          ((which & BIT(PART_FREE)) != 0 ? BIT(PART_ROW_FREE) : 0);
     const uint64_t apart = p->way == WAY_MEMORY    ? LINES
                            : p->way == WAY_NETWORK ? BIT(PART_PUBLISH) | BIT(PART_TAKE) |
                                                          BIT(PART_ROW_PUBLISH) | BIT(PART_ROW_TAKE)
@@ -153,7 +155,7 @@ static void what_if_scale(struct model_parts *p, uint64_t which, int size, doubl
         else if (p->way == WAY_NETWORK)
             what_if_network(p, s, which, factor);
         for (int i = 0; i < MODEL_PARTS; i++)
-            if ((which & ~apart & BIT(i)) != 0)
+            if (((which | rows) & ~apart & BIT(i)) != 0)
                 p->ns[i][s] *= factor;
     }
 }

@@ -54,7 +54,7 @@ void parts_network(struct parts *p);
 
 /* ---- perf_parts_sockets.c: by both ranks, which are on one host ---- */
 
-/* What messages of this many bytes take on a plain connection. */
+/* What messages of this many bytes take on plain connections. */
 struct parts_bare {
     double post;       /* the call that sends one */
     double completion; /* the call that receives one that is there */
@@ -62,9 +62,10 @@ struct parts_bare {
         network; /* what is left of the time one way; negative: it arrives before the call of the sender returns */
     double stream; /* a message of a stream */
 };
-int parts_sockets_open(const struct parts *p);
-void parts_sockets_measure(const struct parts *p, int fd, size_t bytes, struct parts_bare *bare);
+void parts_sockets_open(const struct parts *p);
+void parts_sockets_close(void);
+void parts_sockets_measure(const struct parts *p, size_t bytes, struct parts_bare *bare);
 /* A request of 24 bytes, and so many back. */
-double parts_sockets_fetch(const struct parts *p, int fd, size_t bytes);
+double parts_sockets_fetch(const struct parts *p, size_t bytes);
 
 #endif

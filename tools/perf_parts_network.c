@@ -4,7 +4,7 @@
  *
  * Calls of a pipe are measured by rank 0, in a ping-pong: what a call takes depends on what came before it, as on whether an
  * acknowledgement is due. Rank 0 polls, and take is the poll that finds the message. A message that arrives in parts needs several
- * polls: of those, and of messages in a row (row_publish and row_take), rank 1 reports by a pipe of its own that it has taken them,
+ * polls: of those, and of messages in a row (row_alloc, row_publish, row_take, row_free), rank 1 reports by a pipe of its own that it has taken them,
  * and rank 0 lets the answer arrive before it takes it.
  *
  * Without the library, over tcp: plain sockets (perf_parts_sockets). Over verbs: bench/verbs_pair prints those parts.
@@ -13,12 +13,13 @@
 
 #include <rinfo.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #define NETWORK_ROWS 25
 #define NETWORK_ROW 256      /* messages of a row, */
 #define NETWORK_BYTES 65536u /* of no more than so many bytes that are not read yet */
-#define NETWORK_FRAME 88u /* bytes that tcp adds to a payload: the heads and a slot (doc/tcp.md) */
+/* Bytes that tcp adds (doc/tcp.md): a slot with its head; the head of a payload */
+#define NETWORK_SLOT 88u
+#define NETWORK_HEAD 24u
 #define NETWORK_PAUSE 5000.0
 
 static struct {
@@ -178,7 +179,8 @@ static int network_row_messages(const struct parts *p, int size)
 static void network_calls(struct parts *p, int size)
 {
     static const char *const one[CALLS] = {"alloc", "publish", "take", "free"},
-                             *const rows[CALLS] = {NULL, "row_publish", "row_take", NULL};
+                             *const rows[CALLS] = {"row_alloc", "row_publish", "row_take",
+                                                   "row_free"};
     perf_link_open(&network.link, p->o, p->rank, p->op, parts_size[size]);
     network_pause(p);
     network_rows(p, size, one, parts_size[size] > PARTS_WHOLE ? 1 : 0,
@@ -195,29 +197,27 @@ static void network_one(const struct parts *p, const char *name, int size, doubl
     parts_report(p, name, size, &ns, 1);
 }
 
-static void network_sockets(const struct parts *p, int fd, int size)
+static void network_sockets(const struct parts *p, int size)
 {
     const bool fetched = network_is_fetched(p, size);
-    const size_t payload = parts_size[size] > PARTS_SLOT ? parts_size[size] : 0;
+    const size_t payload = parts_size[size] > PARTS_SLOT ? NETWORK_HEAD + parts_size[size] : 0;
     struct parts_bare bare = {0}, slot = {0};
 
-    parts_sockets_measure(p, fd, NETWORK_FRAME + payload, &bare);
+    parts_sockets_measure(p, NETWORK_SLOT + payload, &bare);
     slot = bare;
     if (fetched)
-        parts_sockets_measure(p, fd, NETWORK_FRAME, &slot);
+        parts_sockets_measure(p, NETWORK_SLOT, &slot);
     network_one(p, "post", size, slot.post);
     network_one(p, "completion", size, slot.completion);
     network_one(p, "network", size, slot.network);
     network_one(p, "stream", size, bare.stream);
     if (p->op == RPIPE_GET)
-        network_one(p, "fetch", size,
-                    fetched ? parts_sockets_fetch(p, fd, NETWORK_FRAME + payload) : 0);
+        network_one(p, "fetch", size, fetched ? parts_sockets_fetch(p, payload) : 0);
 }
 
 void parts_network(struct parts *p)
 {
     rinfo_pipe_t pipe = {0};
-    int fd;
 
     network.report.context = rcontext("rmalloc_perf.report");
     perf_link_open(&network.report, p->o, p->rank, RPIPE_PUT, 8);
@@ -227,8 +227,8 @@ void parts_network(struct parts *p)
     perf_link_close(&network.report);
     if (strcmp(pipe.backend, "tcp") != 0)
         return;
-    fd = parts_sockets_open(p);
+    parts_sockets_open(p);
     for (int size = 0; size < PARTS_SIZES; size++)
-        network_sockets(p, fd, size);
-    close(fd);
+        network_sockets(p, size);
+    parts_sockets_close();
 }

@@ -250,10 +250,13 @@ static void a_stream_is_bound_by_what_takes_longest(void **state)
 
     make_parts(&p, WAY_NETWORK, false);
     p.ns[PART_ROW_TAKE][1] = 9000;
-    assert_near(total(model_injection(&p, 1)), 9000 + p.ns[PART_READ][1] + p.ns[PART_FREE][1]);
+    assert_near(total(model_injection(&p, 1)), 9000 + p.ns[PART_READ][1] + p.ns[PART_ROW_FREE][1]);
     assert_string_equal(model_injection(&p, 1).bound, "reader");
-    p.ns[PART_STREAM][1] = 10000;
-    assert_near(total(model_injection(&p, 1)), 10000);
+    p.ns[PART_ROW_PUBLISH][1] = 9900;
+    assert_near(total(model_injection(&p, 1)), p.ns[PART_ROW_ALLOC][1] + p.ns[PART_FILL][1] + 9900);
+    assert_string_equal(model_injection(&p, 1).bound, "writer");
+    p.ns[PART_STREAM][1] = 20000;
+    assert_near(total(model_injection(&p, 1)), 20000);
     assert_string_equal(model_injection(&p, 1).bound, "network");
 }
 
@@ -298,7 +301,7 @@ static void a_part_of_a_row_makes_a_stream_shorter(void **state)
 
 static void a_part_that_takes_less_makes_the_whole_shorter_by_as_much(void **state)
 {
-    struct model_parts p;
+    struct model_parts p, changed;
 
     (void)state;
     make_memory(&p);
@@ -312,6 +315,11 @@ static void a_part_that_takes_less_makes_the_whole_shorter_by_as_much(void **sta
     assert_near(falls(&p, 1, "fill_64=0ns"), p.ns[PART_FILL][1]);
     assert_near(falls(&p, 1, "fill_8=0ns"), 0);
     assert_true(falls(&p, 0, "cpu") > 0);
+    make_parts(&p, WAY_NETWORK, false);
+    p.ns[PART_ROW_PUBLISH][0] = 9000; /* bound by the writer: rmalloc of a row falls with rmalloc */
+    changed = changed_by(&p, "alloc=0.5");
+    assert_near(total(model_injection(&p, 0)) - total(model_injection(&changed, 0)),
+                p.ns[PART_ROW_ALLOC][0] / 2);
     for (int get = 0; get < 2; get++) {
         make_parts(&p, WAY_NETWORK, get == 1);
         for (int s = 0; s < MODEL_SIZES; s++) {
