@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_counts.c: what the verbs backend asks of its device for each message, and how many lines it can have.
+ * verbs_counts.c: what the verbs backend asks of its device for each message, how often it polls, and how many lines it can have.
  *
  * One process, two lines of it connected with each other; needs an RDMA device (77, skipped, without). Counts are exact:
  * a message that is inline is one work request, a larger one two, each one doorbell, and one in 64 work requests asks for a
- * completion. With a number as argument: so many pairs of lines at once, besides.
+ * completion; the lines of a stream are polled by one call for all. With a number as argument: so many pairs of lines at once, besides.
  */
 #include "test/lib/check.h"
 
@@ -101,12 +101,16 @@ static const struct btl_ops *ops;
 static struct btl *btl;
 static struct error err;
 
-static void connect_lines(struct btl_connection **a, struct btl_connection **b, uint32_t depth)
+/* `stream`: of the one that transfers; NULL: none. */
+static void connect_lines(struct btl_connection **a, struct btl_connection **b,
+                          struct btl_stream *stream)
 {
     struct btl_address from, to;
 
-    REQUIRE(ops->connection_open(btl, 0, BTL_CONNECTS, depth, a, &from, &err) == 0, "%s", err.text);
-    REQUIRE(ops->connection_open(btl, 0, BTL_ACCEPTS, depth, b, &to, &err) == 0, "%s", err.text);
+    REQUIRE(ops->connection_open(btl, 0, BTL_CONNECTS, 0, a, &from, &err) == 0, "%s", err.text);
+    REQUIRE(ops->connection_open(btl, 0, BTL_ACCEPTS, 0, b, &to, &err) == 0, "%s", err.text);
+    if (stream != NULL)
+        ops->connection_join(*a, stream, &from);
     REQUIRE(ops->connection_connect(*a, &to, &err) == 0, "%s", err.text);
     REQUIRE(ops->connection_connect(*b, &from, &err) == 0, "%s", err.text);
 }
@@ -240,6 +244,72 @@ static void test_held_transfers(void)
     flush();
 }
 
+#define POLL_TURNS 100
+#define POLL_LINES 8
+
+static uint64_t polls_sum(struct btl_connection *const line[POLL_LINES])
+{
+    struct btl_counts c;
+    uint64_t sum = 0;
+
+    for (int i = 0; i < POLL_LINES; i++) {
+        ops->connection_counts(line[i], &c);
+        sum += c.polls;
+    }
+    return sum;
+}
+
+/* Polls of a turn of progress through lines that wait for a completion each, and how many of the lines have a queue of their own. */
+static uint64_t polls_of(struct btl_stream *stream, unsigned *own)
+{
+    struct btl_connection *to[POLL_LINES], *from[POLL_LINES];
+    struct btl_transfer slot = {&remote, 0, &near_piece, 0, 64};
+    uint64_t polls;
+
+    *own = 0;
+    for (int i = 0; i < POLL_LINES; i++) {
+        connect_lines(&to[i], &from[i], stream);
+        await_up(to[i]);
+        await_up(from[i]);
+        ops->connection_describe(to[i], err.text, sizeof(err.text));
+        *own += stream == NULL || strstr(err.text, "own completion queue") != NULL;
+        /* not signaled: it stays outstanding */
+        REQUIRE(ops->write(to[i], NULL, &slot) == 0, "line %d", i);
+    }
+    polls = polls_sum(to);
+    for (int i = 0; i < POLL_TURNS * POLL_LINES; i++)
+        REQUIRE(ops->progress(to[i % POLL_LINES]) == 0, "progress");
+    polls = polls_sum(to) - polls;
+    for (int i = 0; i < POLL_LINES; i++) {
+        while (ops->flush(to[i]) == -EAGAIN)
+            ;
+        ops->connection_close(to[i]);
+        ops->connection_close(from[i]);
+    }
+    REQUIRE(polls % POLL_TURNS == 0, "%llu polls", (unsigned long long)polls);
+    return polls / POLL_TURNS;
+}
+
+/* A device that cannot make a completion queue longer has entries for four lines in that of a stream: the others keep their own. */
+static void test_polls(void)
+{
+    struct btl_stream *stream;
+    enum btl_share got;
+    unsigned own, alone;
+    uint64_t with, without;
+
+    REQUIRE(ops->stream_open(btl, BTL_SHARE_DYNAMIC, &stream, &got, &err) == 0, "%s", err.text);
+    printf("a stream: %s\n", err.text);
+    with = polls_of(stream, &own);
+    ops->stream_close(stream);
+    without = polls_of(NULL, &alone);
+    printf("polls for each turn through %d lines: %llu with a stream, %llu without; %u lines of "
+           "the stream have a queue of their own\n",
+           POLL_LINES, (unsigned long long)with, (unsigned long long)without, own);
+    REQUIRE(own <= POLL_LINES - 4 && with == 1 + own, "polls with a stream");
+    REQUIRE(alone == POLL_LINES && without == POLL_LINES, "polls without");
+}
+
 static void many(unsigned n)
 {
     struct btl_connection **connection = calloc(2 * (size_t)n, sizeof(*connection));
@@ -247,7 +317,7 @@ static void many(unsigned n)
 
     REQUIRE(connection != NULL, "no memory");
     for (i = 0; i < n; i++)
-        connect_lines(&connection[2 * i], &connection[2 * i + 1], 0);
+        connect_lines(&connection[2 * i], &connection[2 * i + 1], NULL);
     for (i = 0; i < 2 * n; i++)
         await_up(connection[i]);
     for (i = 0; i < n; i++) {
@@ -290,7 +360,7 @@ int main(int argc, char **argv)
     }
     printf("%s\n", err.text);
     REQUIRE(pthread_create(&thread, NULL, watcher, NULL) == 0, "no thread");
-    connect_lines(&a, &b, 0);
+    connect_lines(&a, &b, NULL);
     await_up(a);
     await_up(b);
     ops->connection_describe(a, err.text, sizeof(err.text));
@@ -312,6 +382,7 @@ int main(int argc, char **argv)
     test_held_transfers();
     REQUIRE(ops->hold(a, 0) == 0, "hold");
     test_transfers();
+    test_polls();
     if (argc > 1)
         many((unsigned)atoi(argv[1]));
     ops->connection_close(b);
