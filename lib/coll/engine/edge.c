@@ -172,15 +172,28 @@ void edge_drive(struct rteam *t)
     t->driver_was_ready = is_ready;
 }
 
-/* The writer of a cast waits for its readers, but not those of a team that has failed: one may never open it. */
+/* Up to the deadline of the team, which is not that of its opening. Then the service thread ends what is left. */
+static void edge_close_pipe(rch_t ch, int timeout_ms)
+{
+    if (ch == NULL)
+        return;
+    (void)rpipe_set_timeout(ch, timeout_ms);
+    (void)rpipe_close(ch);
+}
+
+/*
+ * The writer of a cast waits for its readers, but not those of a team that has failed: one may never open it. A cast that a reader keeps
+ * open for longer is closed by rexit.
+ */
 static void edge_close(const struct rteam *t, struct edge *edge)
 {
+    const int timeout_ms = t->timeout_ms == 0 ? R_AT_ONCE : t->timeout_ms;
+
     RPIPE_FAILPOINT("net: rcoll_close: pipes and casts open");
-    if (edge->out != NULL)
-        (void)rpipe_close(edge->out);
-    if (edge->in != NULL)
-        (void)rpipe_close(edge->in);
+    edge_close_pipe(edge->out, timeout_ms);
+    edge_close_pipe(edge->in, timeout_ms);
     if (edge->cast != NULL) {
+        (void)rcast_set_timeout(edge->cast, timeout_ms);
         if (t->lost != 0)
             (void)rcast_discard(edge->cast);
         else
