@@ -213,7 +213,7 @@ void model_print_collectives(const struct model_parts *p)
         if (latency.term[i].kind == MODEL_CPU)
             *(latency.term[i].target ? &receiver : &sender) += latency.term[i].ns;
     printf("RCOLL_MODEL=\"o=%.0f Ln=%.0f g=%.0f", (sender + receiver) / 2,
-           model_total(&latency) - sender - receiver, model_total(&gap));
+           fmax(model_total(&latency) - sender - receiver, 0), model_total(&gap));
     if (p->way == WAY_NETWORK)
         printf(" G=%.3f", model_total(&longest) / (double)model_size[most]);
     printf("\"\n");
