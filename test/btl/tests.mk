@@ -26,20 +26,29 @@ sim_tests = \
 	test/unit/test_growth-0+device.sim \
 	test/unit/test_growth-1-0+device_tcp.sim \
 	test/unit/test_modes-0+device.sim \
+	test/unit/test_modes-1-0+device_tcp.sim \
 	test/unit/test_pipe_lives-0+device.sim \
+	test/unit/test_pipe_lives-1-0+device_tcp.sim \
 	test/unit/test_pipe_misuse-0+device.sim \
+	test/unit/test_pipe_misuse-1-0+device_tcp.sim \
 	test/unit/test_pipe_single-0+device.sim \
 	test/unit/test_pipe_single-1-0+device_tcp.sim \
 	test/unit/test_pipe_stale-0+device.sim \
+	test/unit/test_pipe_stale-1-0+device_tcp.sim \
 	test/unit/test_pipe_threads-0+device.sim \
+	test/unit/test_pipe_threads-1-0+device_tcp.sim \
 	test/unit/test_pipe_waiting-0+device.sim \
+	test/unit/test_pipe_waiting-1-0+device_tcp.sim \
 	test/unit/test_region-0+device.sim \
 	test/unit/test_region-1+device_tcp.sim \
 	test/unit/test_region_end-0+device.sim \
 	test/unit/test_region_end-1+device_tcp.sim \
 	test/unit/test_region_tag-0+device.sim \
+	test/unit/test_region_tag-1+device_tcp.sim \
 	test/unit/test_region_threads-0+device.sim \
 	test/unit/test_region_threads-1+device_tcp.sim \
+	test/unit/test_rfree_queues-0+device.sim \
+	test/unit/test_rfree_queues-1+device_tcp.sim \
 	test/faults/device_violations-1.sim \
 	test/faults/given_back-1.sim \
 	test/faults/violations-1.sim \

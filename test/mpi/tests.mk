@@ -233,6 +233,7 @@ mpi_tests = \
 	test/mpi/mp_gpu-2-cuda+tcp.mpi \
 	test/mpi/mp_gpu-2-hip.mpi \
 	test/mpi/mp_graph-2.mpi \
+	test/mpi/mp_graph-3+device.mpi \
 	test/mpi/mp_graph-3+ofi.mpi \
 	test/mpi/mp_graph-3+tcp.mpi \
 	test/mpi/mp_graph-3.mpi \
@@ -272,6 +273,7 @@ mpi_tests = \
 	test/mpi/mp_observe-2+ofi.mpi \
 	test/mpi/mp_observe-3.mpi \
 	test/mpi/mp_pipe-2+device.mpi \
+	test/mpi/mp_pipe-2+device_tcp.mpi \
 	test/mpi/mp_pipe-2+openmpi.mpi \
 	test/mpi/mp_pipe-2+ofi.mpi \
 	test/mpi/mp_pipe-2+ofi_operations.mpi \
@@ -291,6 +293,8 @@ mpi_tests = \
 	test/mpi/mp_region-2+ofi_steps.mpi \
 	test/mpi/mp_region-2+tcp.mpi \
 	test/mpi/mp_region-3.mpi \
+	test/mpi/mp_reopen-2+device.mpi \
+	test/mpi/mp_reopen-2+device_tcp.mpi \
 	test/mpi/mp_reopen-2+ofi.mpi \
 	test/mpi/mp_reopen-2+tcp.mpi \
 	test/mpi/mp_reopen-2.mpi \
@@ -301,6 +305,8 @@ mpi_tests = \
 	test/mpi/mp_round-2+ofi.mpi \
 	test/mpi/mp_round-2+ofi_steps.mpi \
 	test/mpi/mp_round-2+tcp.mpi \
+	test/mpi/mp_soak-2+device.mpi \
+	test/mpi/mp_soak-2+device_tcp.mpi \
 	test/mpi/mp_soak-2+openmpi.mpi \
 	test/mpi/mp_soak-2+mpich.mpi \
 	test/mpi/mp_soak-2+ofi.mpi \
