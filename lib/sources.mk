@@ -599,7 +599,6 @@ lib_libcollengine_la_SOURCES = \
 	lib/coll/engine/row.h \
 	lib/coll/engine/run.c \
 	lib/coll/engine/shrink.c \
-	lib/coll/engine/shrink.h \
 	lib/coll/engine/split.c \
 	lib/coll/engine/step.c \
 	lib/coll/engine/step.h \

@@ -14,7 +14,6 @@
 #include "coll/engine/plan.h"
 #include "coll/engine/wait.h"
 #include "coll/engine/create.h"
-#include "coll/engine/shrink.h"
 #include "util/clock.h"
 #include "util/hash.h"
 #include "util/last_error.h"
@@ -326,10 +325,26 @@ static int team_find_shape(struct rteam *t, struct error *err)
 
 /* ---- opening ---- */
 
+void team_close_shrunk(struct shrink *s)
+{
+    if (s->living != NULL)
+        (void)rcoll_close(s->living);
+    s->living = NULL;
+}
+
+void team_forget_shrink(struct rteam *t)
+{
+    if (t->shrink == NULL)
+        return;
+    team_close_shrunk(t->shrink);
+    free(t->shrink);
+    t->shrink = NULL;
+}
+
 static void team_destroy(struct rteam *t)
 {
     edge_close_all(t);
-    shrink_forget(t);
+    team_forget_shrink(t);
     agree_close(t);
     while (t->plans.next != NULL && !list_empty(&t->plans))
         plan_destroy(container_of(t->plans.next, struct rplan, in_plans));

@@ -3,7 +3,6 @@
 #include "coll/engine/agree.h"
 #include "coll/engine/fail.h"
 #include "coll/engine/open.h"
-#include "coll/engine/shrink.h"
 #include "coll/engine/team_call.h"
 #include "util/hash.h"
 #include "util/failpoint.h"
@@ -84,18 +83,6 @@ static int shrink_count(const struct rteam *t, const uint64_t *dead)
 
 /* ---- attempts ---- */
 
-/*
- * An attempt is two agreements: on the dead, after which each member opens the team of those that live, and on whether all have opened it. The
- * deadline of a call may pass in either, and the next call goes on with the same one: so what comes between them is kept.
- */
-struct shrink {
-    bool asks;      /* the first agreement is over, and the second one is not */
-    rteam_t living; /* what this member has opened; NULL: nothing */
-    int opening;    /* 0, or why it has not */
-    int died;       /* members, by the attempt before; -1: there was none */
-    struct error err;
-};
-
 /* Flags of the second agreement: what is true of the opening at all members. */
 #define SHRINK_OPENED 1u
 #define SHRINK_DEATHS                                                                              \
@@ -138,13 +125,6 @@ static int shrink_begin(struct rteam *t, struct shrink *s)
     return 0;
 }
 
-static void shrink_close(struct shrink *s)
-{
-    if (s->living != NULL)
-        (void)rcoll_close(s->living);
-    s->living = NULL;
-}
-
 /* What has failed is the same at all members, but for an opening that fails for another reason. */
 static int shrink_failed(const struct rteam *t, struct shrink *s, uint64_t flags)
 {
@@ -170,19 +150,10 @@ static int shrink_ask(struct rteam *t, struct shrink *s)
     s->asks = false;
     if (rc == 0 && (flags & SHRINK_OPENED) != 0)
         return 0;
-    shrink_close(s);
+    team_close_shrunk(s);
     if (rc != 0)
         return rc;
     return (flags & SHRINK_DEATHS) != 0 ? R_PENDING : shrink_failed(t, s, flags);
-}
-
-void shrink_forget(struct rteam *t)
-{
-    if (t->shrink == NULL)
-        return;
-    shrink_close(t->shrink);
-    free(t->shrink);
-    t->shrink = NULL;
 }
 
 /* Each further attempt needs one more death. */
@@ -214,7 +185,7 @@ static int shrink_run(rteam_t *living, rteam_t team)
         s->living = NULL;
     }
     if (rc != -ETIMEDOUT)
-        shrink_forget(team);
+        team_forget_shrink(team);
     return rc == 0 ? 0 : coll_fail_named("rcoll_shrink", rc);
 }
 
