@@ -172,7 +172,7 @@ static void hosts_await_ends(const struct player *p)
         while (atomic_load(&p->board->rank[i].attached) < 2 &&
                atomic_load(&p->board->killed) == 0 && !deadline_passed(deadline))
             backoff_us(50);
-    backoff_us(2000);
+    backoff_us(10000);
 }
 
 /*
