@@ -6,7 +6,7 @@
  *     perf_launch    starts the second process where there is no launcher
  *     perf_link      a pair of pipes; sends, receives and checks messages
  *     perf_measure   what is timed, and how
- *     perf_model     the parameters of the cost model of collectives
+ *     perf_model     the parameters of the cost model of collectives, also perf_model_network
  *     perf_parts     the components of a message, for rmalloc_model
  *     perf_machine   what other processes did meanwhile
  *     perf_output    table, CSV, JSON

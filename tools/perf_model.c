@@ -8,14 +8,11 @@
  * folded (Bfo), and one that the other process of the processor has written (Bs); memory of
  * the other process that is read by a system call (f, and a byte of it, Bx, or Bxo, if it is as it was when it was read before), a yield
  * where both processes are on one processor (sigma), the cache of a core (C, as the system has it), an operation of a graph (step), and
- * of a loop, beside its steps (op). Between hosts by pipes: what a
- * message costs its sender (o), the time between two of a stream (g), a byte of a stream of long ones (G), and the rest of the time
- * one way (Ln); by casts the rest of that (Lm). Each is the median of the rounds.
+ * of a loop, beside its steps (op). Between hosts: perf_model_network.c. Each is the median of the rounds.
  */
-#include "perf.h"
+#include "perf_model.h"
 
 #include <errno.h>
-#include <rcast.h>
 #include <rcoll.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -32,7 +29,6 @@
 #define SENDS 32       /* operations in flight that one member starts */
 #define TURNS 1000     /* of a round */
 #define BLOCKS 20      /* the same, of blocks */
-#define ROUNDS_MOST 99 /* rounds of which the median is taken */
 #define STEPS 64
 
 struct words {
@@ -52,16 +48,7 @@ static struct {
     const struct words *other;
     uint64_t number;
     bool yields;
-    double sample[ROUNDS_MOST];
 } model;
-
-static double model_now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
-}
 
 static void model_must(int code, rch_t ch)
 {
@@ -76,13 +63,17 @@ static int model_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double model_median(double (*round)(void))
+double perf_model_median(int rounds, double (*round)(void))
 {
-    for (int i = 0; i < model.rounds; i++)
-        model.sample[i] = round();
-    qsort(model.sample, (size_t)model.rounds, sizeof(*model.sample), model_compare);
-    return model.sample[model.rounds / 2];
+    double sample[PERF_MODEL_ROUNDS];
+
+    for (int i = 0; i < rounds; i++)
+        sample[i] = round();
+    qsort(sample, (size_t)rounds, sizeof(*sample), model_compare);
+    return sample[rounds / 2];
 }
+
+static double model_median(double (*round)(void)) { return perf_model_median(model.rounds, round); }
 
 /* ---- on a host ---- */
 
@@ -109,7 +100,7 @@ static void model_await(int lines)
 /* ns of one way, of so many lines */
 static double model_turns(int lines, int turns)
 {
-    double began = model_now();
+    double began = perf_now_ns();
 
     for (int i = 0; i < turns; i++) {
         model.number++;
@@ -119,7 +110,7 @@ static double model_turns(int lines, int turns)
         if (model.rank != 0)
             model_put(lines);
     }
-    return (model_now() - began) / turns / 2;
+    return (perf_now_ns() - began) / turns / 2;
 }
 
 static double model_line(void) { return model_turns(1, TURNS); }
@@ -152,13 +143,13 @@ static double model_bytes(int rank, bool fold, int ahead)
         took = b == 0 ? 0 : took; /* the first ones are not counted */
         model.number++;
         model_await_line(0, model.number - (uint64_t)(model.rank == 0 ? ahead : 0));
-        began = model_now();
+        began = perf_now_ns();
         model_block[b & 1] = b;
         if (model.rank == 0)
             model_move(block, model_block, false);
         else
             model_move(model_block, model.other->block[(b + ring) % ring], fold);
-        took += model_now() - began;
+        took += perf_now_ns() - began;
         model_put(1);
     }
     model.mine->result = took / BLOCKS / BLOCK;
@@ -181,11 +172,11 @@ static double model_alone(bool fold)
 
     for (int b = -1; b < BLOCKS; b++) {
         if (b == 0)
-            began = model_now();
+            began = perf_now_ns();
         model_block[b & 1] = b;
         model_move(into, model_block, fold);
     }
-    return (model_now() - began) / BLOCKS / BLOCK;
+    return (perf_now_ns() - began) / BLOCKS / BLOCK;
 }
 
 static double model_own(void) { return model_alone(false); }
@@ -215,9 +206,9 @@ static double model_fetch(size_t bytes, bool again)
             int code;
 
             model_await(1);
-            began = model_now();
+            began = perf_now_ns();
             code = rboard_fetch(model_board, 0, mine, (const void *)model.other->address, bytes);
-            took += code == 0 ? model_now() - began : 0;
+            took += code == 0 ? perf_now_ns() - began : 0;
             model_put(1);
         }
     }
@@ -288,11 +279,11 @@ static double model_step(void)
     double took[2];
 
     for (int p = 0; p < 2; p++) {
-        took[p] = model_now();
+        took[p] = perf_now_ns();
         for (int i = 0; i < TURNS; i++)
             if (rcoll_start(model_plans[p]) != 0 || rcoll_wait(model_plans[p]) != 0)
                 perf_fail(NULL, "rcoll_wait", -EIO);
-        took[p] = model_now() - took[p];
+        took[p] = perf_now_ns() - took[p];
     }
     return (took[1] - took[0]) / TURNS / (STEPS - 1);
 }
@@ -310,14 +301,14 @@ static void model_open(const int *ranks, int n)
 
 static double model_bcasts(void)
 {
-    double value = 1, began = model_now();
+    double value = 1, began = perf_now_ns();
     int code = 0;
 
     for (int i = 0; i < SENDS && code == 0; i++)
         code = rcoll_bcast(model_team, &value, sizeof(value), 0);
     if (code != 0)
         perf_fail(NULL, "rcoll_bcast", code);
-    return (model_now() - began) / SENDS;
+    return (perf_now_ns() - began) / SENDS;
 }
 
 /* Operations of a loop that wait for nothing. Of two members the root calls first, then the receiver, while the other one sleeps and takes no lines away; of both, the mean. */
@@ -356,120 +347,6 @@ static int model_operations(char *text, size_t bytes, bool host)
     call = model_median(model_operation) - step;
     (void)rcoll_close(model_team);
     return snprintf(text, bytes, "step=%.1f op=%.1f", step, call > 0 ? call : 0);
-}
-
-/* ---- between hosts ---- */
-
-static struct perf_link model_link;
-
-static void model_send(size_t bytes)
-{
-    model_must(rsend(model_link.out, model_link.buffer, bytes, 0), model_link.out);
-}
-
-static void model_receive(void)
-{
-    model_must(rrecv(model_link.in, model_link.buffer, BLOCK, NULL, 0), model_link.in);
-}
-
-static double model_one_way(void)
-{
-    const int turns = TURNS / 10;
-    double began = model_now();
-
-    for (int i = 0; i < turns; i++) {
-        if (model.rank == 0)
-            model_send(8);
-        model_receive();
-        if (model.rank != 0)
-            model_send(8);
-    }
-    return (model_now() - began) / turns / 2;
-}
-
-/* ns of a message of a stream; of those of 8 bytes, *sending gets what the first ones of it cost their sender. */
-static double model_stream(size_t bytes, int count, double *sending)
-{
-    double began = model_now();
-
-    for (int i = 0; i < count; i++) {
-        if (model.rank == 0)
-            model_send(bytes);
-        else
-            model_receive();
-        if (i == 15 && sending != NULL)
-            *sending = (model_now() - began) / 16;
-    }
-    if (model.rank == 0)
-        model_receive();
-    else
-        model_send(8);
-    return (model_now() - began) / count;
-}
-
-static double model_gap(void) { return model_stream(8, 10 * TURNS, NULL); }
-static double model_byte(void) { return model_stream(BLOCK, 100, NULL) / BLOCK; }
-
-static double model_overhead(void)
-{
-    double sending = 0;
-
-    (void)model_stream(8, 32, &sending);
-    return sending;
-}
-
-static rcast_t model_casts[2]; /* by their writers */
-
-static double model_cast_way(void)
-{
-    const int turns = TURNS / 10;
-    double began = model_now();
-    char buf[8] = "";
-    size_t bytes;
-
-    for (int i = 0; i < turns; i++)
-        for (int writer = 0; writer < 2; writer++)
-            model_must(writer == model.rank
-                           ? rcast_send(model_casts[writer], buf, sizeof(buf), 0)
-                           : rcast_recv(model_casts[writer], buf, sizeof(buf), &bytes, 0),
-                       NULL);
-    return (model_now() - began) / turns / 2;
-}
-
-static double model_cast(void)
-{
-    double way;
-
-    for (int writer = 0; writer < 2; writer++) {
-        rcast_config_t cfg = {.context = rcontext("rmalloc_perf.cast"), .writer = writer};
-
-        model_must(rcast_open(&model_casts[writer], &cfg, NULL, 2), NULL);
-    }
-    way = model_median(model_cast_way);
-    model_must(rcast_close(model_casts[model.rank]), NULL);
-    model_must(rcast_close(model_casts[1 - model.rank]), NULL);
-    return way;
-}
-
-static int model_network(const struct perf_options *o, char *text, size_t bytes)
-{
-    struct perf_options options = *o;
-    double way, cast, gap, byte, overhead;
-
-    options.copy = true;
-    model_link = (struct perf_link){.rank = model.rank, .op = RPIPE_PUT, .size = BLOCK};
-    perf_link_open(&model_link, &options, model.rank, RPIPE_PUT, BLOCK);
-    way = model_median(model_one_way);
-    overhead = model_median(model_overhead);
-    gap = model_median(model_gap);
-    byte = model_median(model_byte);
-    perf_link_close(&model_link);
-    cast = model_cast() - gap;
-    overhead = overhead < way / 2 ? overhead : way / 2;
-    way -= 2 * overhead;
-    cast -= 2 * overhead;
-    return snprintf(text, bytes, " o=%.0f Ln=%.0f g=%.0f G=%.3f S=1073741824 Lm=%.0f", overhead,
-                    way > gap ? way - gap : 0, gap, byte, cast > 1 ? cast : 1);
 }
 
 /* ---- all ---- */
@@ -527,14 +404,14 @@ void perf_model(const struct perf_options *o, int rank)
     bool host;
 
     model.rank = rank;
-    model.rounds = o->rounds < ROUNDS_MOST ? o->rounds : ROUNDS_MOST;
+    model.rounds = o->rounds < PERF_MODEL_ROUNDS ? o->rounds : PERF_MODEL_ROUNDS;
     n = (size_t)model_host(text, sizeof(text));
     host = n > 0;
     if (host)
         text[n++] = ' ';
     n += (size_t)model_operations(text + n, sizeof(text) - n, host);
     if (!host)
-        (void)model_network(o, text + n, sizeof(text) - n);
+        (void)perf_model_network(o, rank, model.rounds, text + n, sizeof(text) - n);
     if (rank != 0)
         return;
     if (o->format == PERF_JSON)

@@ -34,6 +34,8 @@ tools_rmalloc_perf_SOURCES = \
 	tools/perf_measure.c \
 	tools/perf_message.h \
 	tools/perf_model.c \
+	tools/perf_model.h \
+	tools/perf_model_network.c \
 	tools/perf_options.c \
 	tools/perf_output.c \
 	tools/perf_parts.c \
