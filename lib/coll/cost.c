@@ -75,13 +75,14 @@ uint64_t cost_look(const struct cost *c, uint64_t x)
 uint64_t cost_net(const struct cost *c, uint64_t x, uint64_t k, uint64_t bytes)
 {
     const struct coll_model *m = c->model;
-    uint64_t wire = model_add(m->gap, model_times(bytes, m->byte));
-    uint64_t sent = model_times(x, m->overhead), processor, interface;
+    uint64_t send = coll_model_sending(m, bytes), receive = coll_model_receiving(m, bytes);
+    uint64_t way = coll_model_way(m, bytes), messages = model_times(x, k), processor, interface;
 
     /* the first message arrives while the others are sent */
-    processor = cost_at_least(sent, model_add(m->overhead + m->latency, wire));
-    processor = model_add(processor, sent);
-    interface = model_add(2 * m->overhead + m->latency, model_times(model_times(x, k), wire));
+    processor = cost_at_least(model_times(x, send), model_add(send, way));
+    cost_add(&processor, x, receive);
+    interface = model_add(model_add(send, way), receive);
+    cost_add(&interface, messages > 0 ? messages - 1 : 0, coll_model_interface(m, bytes));
     processor = cost_at_least(processor, interface);
     if (bytes > m->eager) /* it is announced, and requested */
         cost_add(&processor, 2, model_add(m->latency, m->overhead));
@@ -97,8 +98,7 @@ uint64_t cost_cast(const struct cost *c, uint64_t bytes)
 
     if (c->hosts == 1)
         return 0;
-    time = model_add(2 * m->overhead + m->multicast, model_times(packets, m->gap));
-    cost_add(&time, bytes, m->byte);
+    time = model_add(2 * m->overhead + m->multicast, coll_model_packets(m, bytes));
     lost = lost < 100000 ? lost : 100000;
     return model_add(time, model_times(lost, (COLL_REPAIR + m->latency + m->multicast) / 100000));
 }
@@ -151,7 +151,8 @@ uint64_t cost_level(const struct cost *c, uint64_t distance, uint64_t x, uint64_
     if (far > 0) { /* a parent and its children: no other member of their hosts sends */
         cost_add(&time, 1, model_add(cost_net(c, 1, 1, bytes), cost_turn(c)));
         cost_add(&time, far - 1,
-                 cost_at_least(m->overhead, model_add(m->gap, model_times(bytes, m->byte))));
+                 cost_at_least(up ? coll_model_receiving(m, bytes) : coll_model_sending(m, bytes),
+                               coll_model_interface(m, bytes)));
     }
     return time;
 }
@@ -180,7 +181,8 @@ uint64_t cost_ring(const struct cost *c, uint64_t bytes, uint64_t on_path, uint6
     stage =
         model_add(cost_post(c, c->hosts == 1 || c->p > 1 ? bytes : 0), model_add(on_path, beside));
     if (c->hosts > 1)
-        stage = model_add(stage, 2 * c->model->overhead);
+        stage = model_add(stage, model_add(coll_model_sending(c->model, bytes),
+                                           coll_model_receiving(c->model, bytes)));
     return cost_at_least(time, model_times(hops, stage));
 }
 

@@ -6,7 +6,8 @@
  * A round on a host costs L + (x - 1) m for x messages that are awaited, where each member has a core;
  * where q members share one, the first round costs q yields, and each further one a third of that,
  * as in a loop of operations. A round between hosts costs 2 o + Ln + k x (g + S G), where k members of a
- * host share its interface, or what the processor needs for 2 x messages, whichever is more.
+ * host share its interface, or what the processor needs for 2 x messages, whichever is more; where messages are longer than E, their
+ * own terms take the place of o and Ln.
  */
 #ifndef COLL_COST_H
 #define COLL_COST_H

@@ -118,11 +118,10 @@ uint64_t cost_of_scatter(const struct cost *c)
 static uint64_t cost_casts(const struct cost *c, uint64_t bytes)
 {
     const struct coll_model *m = c->model;
-    uint64_t packets = bytes == 0 ? 1 : (bytes + COLL_PACKET - 1) / COLL_PACKET, time, wire;
+    uint64_t time, wire = coll_model_packets(m, bytes);
 
     if (c->hosts == 1)
         return 0;
-    wire = model_add(model_times(packets, m->gap), model_times(bytes, m->byte));
     wire = cost_at_least(wire, model_add(m->overhead, cost_copy(c, bytes)));
     time = cost_cast(c, bytes);
     cost_add(&time, (uint64_t)c->hosts - 2, wire);

@@ -90,6 +90,15 @@ uint64_t cost_of_barrier(const struct cost *c)
     }
 }
 
+/* A message between hosts that takes `net`: its processors and its interface, without its way. */
+static uint64_t cost_hop(const struct cost *c, uint64_t bytes, uint64_t net)
+{
+    const struct coll_model *m = c->model;
+
+    return model_add(net - coll_model_way(m, bytes),
+                     model_add(2 * m->overhead, coll_model_interface(m, bytes)));
+}
+
 /* Segments through a chain of n members: all hops of the first, and the slowest hop for each further one. */
 static uint64_t cost_chain(const struct cost *c)
 {
@@ -108,9 +117,7 @@ static uint64_t cost_chain(const struct cost *c)
     cost_add(&time, remote, net);
     /* a stage of the pipeline: its processor and its interface are used once for each segment */
     hop = cost_copy(c, segment);
-    hop = remote > 0
-              ? cost_at_least(hop, model_add(c->model->overhead * 2, net - c->model->latency))
-              : model_add(hop, local);
+    hop = remote > 0 ? cost_at_least(hop, cost_hop(c, segment, net)) : model_add(hop, local);
     cost_add(&time, count - 1, hop);
     return model_add(time, cost_copy(c, segment));
 }

@@ -50,6 +50,48 @@ uint64_t model_times(uint64_t a, uint64_t b)
     return product;
 }
 
+/* ---- messages between hosts ---- */
+
+static uint64_t model_linear(uint64_t least, uint64_t byte, uint64_t bytes)
+{
+    return model_add(least, model_times(byte, bytes));
+}
+
+uint64_t coll_model_sending(const struct coll_model *model, uint64_t bytes)
+{
+    if (!coll_model_is_long(model, bytes))
+        return model_linear(model->overhead, model->gathered > 0 ? model->gathered_byte : 0, bytes);
+    return model_linear(model->send, model->send_byte, bytes);
+}
+
+uint64_t coll_model_receiving(const struct coll_model *model, uint64_t bytes)
+{
+    if (!coll_model_is_long(model, bytes))
+        return model->overhead;
+    return model_linear(model->receive, model->receive_byte, bytes);
+}
+
+uint64_t coll_model_interface(const struct coll_model *model, uint64_t bytes)
+{
+    return model_linear(coll_model_is_long(model, bytes) ? model->call_gap : model->gap,
+                        model->byte, bytes);
+}
+
+uint64_t coll_model_packets(const struct coll_model *model, uint64_t bytes)
+{
+    uint64_t whole = bytes / COLL_PACKET, rest = bytes % COLL_PACKET;
+    uint64_t time = model_times(whole, coll_model_interface(model, COLL_PACKET));
+
+    return rest == 0 && whole > 0 ? time : model_add(time, coll_model_interface(model, rest));
+}
+
+uint64_t coll_model_way(const struct coll_model *model, uint64_t bytes)
+{
+    if (!coll_model_is_long(model, bytes))
+        return model_add(model->latency, coll_model_interface(model, bytes));
+    return model_linear(model->way, model->way_byte, bytes);
+}
+
 /* ---- text ---- */
 
 enum model_unit { MODEL_NS, MODEL_RATE, MODEL_BYTES };
@@ -74,6 +116,15 @@ static const struct model_name {
     {"S", offsetof(struct coll_model, eager), MODEL_BYTES},
     {"Lm", offsetof(struct coll_model, multicast), MODEL_NS},
     {"loss", offsetof(struct coll_model, loss), MODEL_NS}, /* percent: thousandths too */
+    {"E", offsetof(struct coll_model, gathered), MODEL_BYTES},
+    {"Og", offsetof(struct coll_model, gathered_byte), MODEL_NS},
+    {"os", offsetof(struct coll_model, send), MODEL_NS},
+    {"Os", offsetof(struct coll_model, send_byte), MODEL_NS},
+    {"Ll", offsetof(struct coll_model, way), MODEL_NS},
+    {"Gl", offsetof(struct coll_model, way_byte), MODEL_NS},
+    {"gl", offsetof(struct coll_model, call_gap), MODEL_NS},
+    {"or", offsetof(struct coll_model, receive), MODEL_NS},
+    {"Or", offsetof(struct coll_model, receive_byte), MODEL_NS},
     {"Bcs", offsetof(struct coll_model, streamed), MODEL_RATE},
     {"Bfs", offsetof(struct coll_model, added), MODEL_RATE},
     {"Bo", offsetof(struct coll_model, own), MODEL_RATE},
@@ -138,9 +189,10 @@ int coll_model_parse(struct coll_model *model, const char *text, struct error *e
             return error_set(
                 err, -EINVAL,
                 "\"%.20s\" is no parameter; NAME=NUMBER with L, m, sigma, Bc, Bf, f, Bx, "
-                "step, o, Ln, g, G, S, Lm, loss, Bcs, Bfs, Bo, Bs, Bw, Bfo, Bxo, C or op, and at "
-                "most "
-                "three decimals",
+                "step, o, Ln, g, G, S, Lm, loss, E, Og, os, Os, Ll, Gl, gl, or, Or, Bcs, Bfs, Bo, "
+                "Bs, "
+                "Bw, "
+                "Bfo, Bxo, C or op, and at most three decimals",
                 begin);
         if (found->unit == MODEL_RATE)
             value = (UINT64_C(1000000) + value / 2) / value;
@@ -162,13 +214,16 @@ int coll_model_print(char *text, size_t bytes, const struct coll_model *model)
         uint64_t value;
 
         memcpy(&value, (const char *)model + name->at, sizeof(value));
-        if (name->unit == MODEL_BYTES)
-            value *= 1000;
         if (name->unit == MODEL_RATE)
             value = value == 0 ? 0 : (UINT64_C(1000000) + value / 2) / value;
+        length += snprintf(used < bytes ? text + used : NULL, bytes - used, "%s%s=%" PRIu64,
+                           i > 0 ? " " : "", name->name,
+                           name->unit == MODEL_BYTES ? value : value / 1000);
+        if (name->unit == MODEL_BYTES)
+            continue;
+        used = (size_t)length < bytes ? (size_t)length : bytes;
         length +=
-            snprintf(used < bytes ? text + used : NULL, bytes - used, "%s%s=%" PRIu64 ".%03" PRIu64,
-                     i > 0 ? " " : "", name->name, value / 1000, value % 1000);
+            snprintf(used < bytes ? text + used : NULL, bytes - used, ".%03" PRIu64, value % 1000);
     }
     return length;
 }

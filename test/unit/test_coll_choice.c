@@ -24,11 +24,15 @@ static void parameters_are_text_and_back(void **state)
     char text[500], again[500];
 
     (void)state;
-    assert_int_equal(coll_model_parse(&model, "L=70.5 sigma=0.25,Bc=8 S=1000", &err), 0);
+    assert_int_equal(
+        coll_model_parse(&model, "L=70.5 sigma=0.25,Bc=8 S=1073741824 E=512 Os=0.1 or=2", &err), 0);
     assert_int_equal(model.line, 70500);
     assert_int_equal(model.yield, 250);
     assert_int_equal(model.copy, 125);
-    assert_int_equal(model.eager, 1000);
+    assert_int_equal(model.eager, 1073741824);
+    assert_int_equal(model.gathered, 512);
+    assert_int_equal(model.send_byte, 100);
+    assert_int_equal(model.receive, 2000);
     assert_true(coll_model_print(text, sizeof(text), &model) < (int)sizeof(text));
     assert_int_equal(coll_model_parse(&other, text, &err), 0);
     coll_model_print(again, sizeof(again), &other);

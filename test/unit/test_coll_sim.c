@@ -109,6 +109,8 @@ static void random_cases_give_the_right_result(void **state)
         }
         if (seed % 7 == 0)
             options.model.eager = 50;
+        if (seed % 2 == 0)
+            options.model.gathered = 64;
         if (seed % 4 == 0 && !c.request.in_place) {
             options.repeat = 5;
             options.depth = (int)(seed / 4 % 4);
@@ -272,7 +274,7 @@ static void a_multicast_takes_as_long_to_one_host_as_to_many(void **state)
     assert_int_equal(
         coll_model_parse(&options.model,
                          "L=70 m=20 sigma=800 Bcs=10 Bc=10 Bf=5 step=8 o=250 Ln=1300 g=100 "
-                         "G=0.1 S=65536",
+                         "G=0.1 S=65536 E=4 os=9000 Ll=9000 or=9000 gl=100",
                          &err),
         0);
     of_model = options;
@@ -295,6 +297,9 @@ static void a_multicast_takes_as_long_to_one_host_as_to_many(void **state)
         assert_int_equal(r.time, 258000 + 9000000 + 100800 + 258000 + 8800);
         assert_in_range(coll_cost(&shape, &request, &cast, &of_model.model), r.time - 20000,
                         r.time);
+        /* three packets: 100 each, and 400 */
+        r = sim_time(COLL_BCAST, "cast", 4000, &shape, &of_model);
+        assert_int_equal(r.time, 258000 + 9000000 + 700000 + 258000 + 408000);
         r = sim_time(COLL_BARRIER, "cast:2", 0, &shape, &options);
         assert_int_equal(r.messages[1], hosts); /* one of each other host, and the release */
         r = sim_time(COLL_BCAST, "flat", 8, &shape, &lossy);
@@ -384,6 +389,41 @@ static uint64_t sim_loop(enum coll_kind kind, const char *algorithm, size_t byte
     return (sim_time(kind, algorithm, bytes, shape, &twice).time -
             sim_time(kind, algorithm, bytes, shape, &once).time) /
            40000;
+}
+
+/* By hand: a message of more than E bytes has the processors of both members, and a way of its own; a loop takes the slowest of them. */
+static void long_messages_between_hosts_have_costs_of_their_own(void **state)
+{
+    struct sim_options options = sim_defaults();
+    struct coll_request request = {.kind = COLL_BCAST, .element = 8, .count = 125};
+    struct coll_choice tree = {.algorithm = COLL_TREE, .radix = 2};
+    struct error err = {""};
+    struct sim_result r;
+    struct shape shape;
+
+    (void)state;
+    assert_int_equal(
+        coll_model_parse(&options.model,
+                         "Bo=10 Bc=10 Bcs=10 Bw=10 step=8 op=50 o=250 Ln=1300 g=100 G=0.1 "
+                         "E=512 Og=1 os=2000 Os=0.1 Ll=700 Gl=0.05 gl=300 or=1500 Or=0.2",
+                         &err),
+        0);
+    sim_shape(&shape, 2, 1, 1);
+    /* SEND 8 + 2000 + 100; 700 + 50; RECV 8 + 1500 + 200; COPY 108 */
+    r = sim_time(COLL_BCAST, "flat", 1000, &shape, &options);
+    assert_int_equal(r.time, 2108000 + 750000 + 1708000 + 108000);
+    assert_int_equal(r.part[SIM_WIRE], 750000);
+    assert_in_range(coll_cost(&shape, &request, &tree, &options.model), r.time - 20000, r.time);
+    /* not longer: SEND 258 + 512; Ln 1300; the interface 100 + 51.2; RECV 258; COPY 8 + 51.2 */
+    r = sim_time(COLL_BCAST, "flat", 512, &shape, &options);
+    assert_int_equal(r.time, 770000 + 1300000 + 151200 + 258000 + 59200);
+    /* a loop: SEND and the call */
+    assert_in_range(sim_loop(COLL_BCAST, "flat", 1000, &shape, &options), 2150, 2166);
+    options.model.receive = 2500000; /* RECV, COPY and the call */
+    assert_in_range(sim_loop(COLL_BCAST, "flat", 1000, &shape, &options), 2858, 2874);
+    options.model.byte = 3000; /* the interface */
+    assert_in_range(sim_loop(COLL_BCAST, "flat", 1000, &shape, &options), 3292, 3308);
+    shape_free(&shape);
 }
 
 /* 64,000 bytes take 1,000 ns where they are in the cache of the core, 4,000 more where they are not, and 2,000 more where another has them. */
@@ -629,6 +669,7 @@ int main(void)
         cmocka_unit_test(a_loop_is_limited_by_the_operations_in_flight),
         cmocka_unit_test(messages_that_wait_for_their_receiver_are_missed),
         cmocka_unit_test(a_message_that_fits_into_its_cell_is_not_copied),
+        cmocka_unit_test(long_messages_between_hosts_have_costs_of_their_own),
         cmocka_unit_test(memory_that_has_not_changed_is_in_the_cache_of_a_core),
         cmocka_unit_test(calls_of_a_loop_take_time_and_hide_misses),
         cmocka_unit_test(blocks_may_have_lengths_of_their_own),

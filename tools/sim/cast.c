@@ -74,7 +74,7 @@ void sim_cast(struct sim *s, uint32_t number, uint64_t t)
     uint64_t packets = node->bytes == 0 ? 1 : (node->bytes + SIM_PACKET - 1) / SIM_PACKET;
     uint64_t start = host->out > t ? host->out : t;
 
-    host->out = start + packets * s->model->gap + node->bytes * s->model->byte;
+    host->out = start + coll_model_packets(s->model, node->bytes);
     host->messages++;
     host->bytes += node->bytes;
     s->result->messages[1]++;

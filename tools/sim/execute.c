@@ -117,24 +117,42 @@ static void execute_send_remote(struct sim *s, uint32_t receive, uint64_t t)
         execute_request(s, receive, 0);
 }
 
+/* A message between hosts that is longer than E, and no cast. */
+static bool execute_is_long(const struct sim *s, uint32_t receive)
+{
+    return coll_model_is_long(s->model, sim_node(s, receive)->bytes) &&
+           !sim_casts(s, s->operation[receive].from);
+}
+
 void sim_inject(struct sim *s, uint32_t number, uint64_t t)
 {
     struct sim_host *host = &s->host[execute_host_of(s, s->operation[number].from)];
     size_t bytes = sim_node(s, number)->bytes;
     uint64_t start = host->out > t ? host->out : t;
 
-    host->out = start + s->model->gap + bytes * s->model->byte;
+    host->out = start + coll_model_interface(s->model, bytes);
     host->messages++;
     host->bytes += bytes;
-    execute_add_event(s, start + s->model->latency, SIM_LAND, number);
+    execute_add_event(
+        s,
+        start + (execute_is_long(s, number) ? coll_model_way(s->model, bytes) : s->model->latency),
+        SIM_LAND, number);
 }
 
 void sim_land(struct sim *s, uint32_t number, uint64_t t)
 {
     struct sim_host *host = &s->host[execute_host_of(s, number)];
+    size_t bytes = sim_node(s, number)->bytes;
     uint64_t start = host->in > t ? host->in : t;
 
-    host->in = start + s->model->gap + sim_node(s, number)->bytes * s->model->byte;
+    if (execute_is_long(s, number)) {
+        host->in = start + coll_model_interface(s->model, bytes);
+        execute_add_event(s, start, SIM_ARRIVE, number);
+        return;
+    }
+    host->in = start + (coll_model_is_long(s->model, bytes) /* by cast */
+                            ? coll_model_packets(s->model, bytes)
+                            : coll_model_interface(s->model, bytes));
     execute_add_event(s, host->in, SIM_ARRIVE, number);
 }
 
@@ -213,7 +231,7 @@ static uint64_t execute_send(struct sim *s, uint32_t number, uint64_t t)
             s->result->bytes[0] += node->bytes;
             execute_add_event(s, first + line, SIM_ARRIVE, receive);
         } else if (!casts) {
-            t = execute_compute(s, core, t, model->overhead);
+            t = execute_compute(s, core, t, coll_model_sending(model, node->bytes));
             execute_send_remote(s, receive, t);
         }
     }
@@ -296,7 +314,10 @@ uint64_t sim_execute(struct sim *s, uint32_t number, uint64_t t)
         execute_data(s, number);
         return execute_send(s, number, t);
     case GRAPH_RECV:
-        cost = execute_is_local(s, number) ? execute_receive(s, core, number, t) : m->overhead;
+        if (execute_is_local(s, number))
+            cost = execute_receive(s, core, number, t);
+        else
+            cost = execute_is_long(s, number) ? coll_model_receiving(m, node->bytes) : m->overhead;
         t = execute_compute(s, core, t, m->step + cost);
         if (execute_is_local(s, number))
             execute_expect(s, number, t);

@@ -49,10 +49,8 @@ static const struct argp_option option_list[] = {
     {"algorithm", 'a', "NAME[:N]", 0, "The algorithm, not the one with the lowest cost", 2},
     {"model", 'm', "TEXT", 0,
      "Parameters, as L=140 m=13 sigma=1200 Bc=30 Bf=20 f=600 Bx=20 step=8 o=250 Ln=1300 g=100 "
-     "G=0.08 S=65536 Lm=0 loss=0 Bcs=30 Bfs=20 Bo=30 Bs=30 Bw=30 Bfo=20 Bxo=20 C=1048576 op=50: "
-     "ns, bytes per "
-     "ns, "
-     "bytes (also RCOLL_MODEL)",
+     "G=0.08 S=65536 Lm=0 loss=0 E=0 Og=0 os=0 Os=0 Ll=0 Gl=0 gl=0 or=0 Or=0 Bcs=30 Bfs=20 "
+     "Bo=30 Bs=30 Bw=30 Bfo=20 Bxo=20 C=1048576 op=50: ns, bytes per ns, bytes (also RCOLL_MODEL)",
      3},
     {"noise", OPTION_NOISE, "PERIOD:LENGTH", 0, "Each core is lost for LENGTH us in each PERIOD us",
      3},

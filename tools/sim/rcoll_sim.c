@@ -143,7 +143,7 @@ static double team_simulate(const struct team *t, struct sim_result *result)
 static void print_head(const struct team *t)
 {
     const struct options *o = t->o;
-    char name[40], model[500];
+    char name[40], model[600];
 
     coll_choice_print(name, sizeof(name), &t->shape, &t->request, &t->choice);
     coll_model_print(model, sizeof(model), &o->sim.model);

@@ -7,10 +7,11 @@
  * host, members of a host in turn. It executes the first of its operations that can be executed; each
  * takes the time of its core:
  *
- *     SEND   step, o for each receiver on another host, and, if there is a receiver on this one and the
- *            bytes do not fit into its cell, the copy
+ *     SEND   step, o, and Og for each byte, for each receiver on another host, or, of more than E bytes, os and Os for each byte, and, if there is a
+ *            receiver on this one and the bytes do not fit into its cell, the copy
  *     RECV   step, and on a host m, or L / 2 where the message was there before, unless it follows a RECV, or short work on what one
- *            has got, or the call; nothing where the core has the line already; o between hosts
+ *            has got, or the call; nothing where the core has the line already; o between hosts, or, of more
+ *            than E bytes, "or" and Or for each byte
  *     FOLD   step, and the bytes
  *     COPY   step, and the bytes; of a message that is lent, f too
  *     CALL   nothing; the end of an operation of a loop: op, the call of the next one
@@ -23,11 +24,12 @@
  * A message on a host is there L - m after its SEND, in a loop up to L / 2 earlier where each member has a core: since the first RECV of
  * an operation its member fetches the line of its next SEND; a long one, where each member has a core, after its first 32 KiB, and what reads
  * it ends after its SEND, later by the work on the last 32 KiB. Between hosts each message uses the interface of the
- * sender's host for g and G for each byte, arrives Ln later, and uses the receiver's interface as long. One
+ * sender's host for g and G for each byte, arrives Ln later, and uses the receiver's interface as long. One of more than E bytes uses
+ * them for gl and G for each byte, and takes Ll and Gl for each byte from its sender to its receiver: an interface may be the work of their processors. One
  * of more than S bytes first waits for its RECV, and for a round trip.
  *
  * By multicast, of the latency of the options or, for what is sent by cast, of the model, a message of the root to members of all other hosts takes o once, and leaves the root's interface once, for g for each
- * packet of SIM_PACKET bytes and G for each byte; it arrives at all interfaces after the latency of multicast. A receiver that has lost
+ * packet of SIM_PACKET bytes, or gl if these are more than E, and G for each byte; it arrives at all interfaces after the latency of multicast. A receiver that has lost
  * a packet asks for it after a time, which doubles, and gets it Ln and a multicast later (doc/collectives.md "The simulator").
  *
  * Where members share a core, one
