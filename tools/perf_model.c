@@ -22,13 +22,13 @@
 #include <unistd.h>
 
 #define LINE 64
-#define LINES 16       /* of which one more than the first costs m */
-#define BLOCK 65536    /* bytes that are copied and folded */
-#define RING 16        /* blocks of a stream */
-#define AHEAD 4        /* of these, how many its sender is ahead at most */
-#define SENDS 32       /* operations in flight that one member starts */
-#define TURNS 1000     /* of a round */
-#define BLOCKS 20      /* the same, of blocks */
+#define LINES 16 /* of which one more than the first costs m */
+#define BLOCK PERF_MODEL_BLOCK
+#define RING 16    /* blocks of a stream */
+#define AHEAD 4    /* of these, how many its sender is ahead at most */
+#define SENDS 32   /* operations in flight that one member starts */
+#define TURNS 1000 /* of a round */
+#define BLOCKS 20  /* the same, of blocks */
 #define STEPS 64
 
 struct words {
@@ -63,14 +63,19 @@ static int model_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+double perf_model_middle(double *sample, int n)
+{
+    qsort(sample, (size_t)n, sizeof(*sample), model_compare);
+    return sample[n / 2];
+}
+
 double perf_model_median(int rounds, double (*round)(void))
 {
     double sample[PERF_MODEL_ROUNDS];
 
     for (int i = 0; i < rounds; i++)
         sample[i] = round();
-    qsort(sample, (size_t)rounds, sizeof(*sample), model_compare);
-    return sample[rounds / 2];
+    return perf_model_middle(sample, rounds);
 }
 
 static double model_median(double (*round)(void)) { return perf_model_median(model.rounds, round); }
@@ -119,7 +124,7 @@ static double model_yield(void) { return model_turns(1, TURNS / 10); }
 
 static double model_block[BLOCK / sizeof(double)];
 
-static void model_move(double *into, const double *from, bool fold)
+void perf_model_move(double *into, const double *from, bool fold)
 {
     if (fold)
         (void)rgroup_combine(into, from, BLOCK / sizeof(double), RGROUP_DOUBLE, RGROUP_SUM);
@@ -146,9 +151,9 @@ static double model_bytes(int rank, bool fold, int ahead)
         began = perf_now_ns();
         model_block[b & 1] = b;
         if (model.rank == 0)
-            model_move(block, model_block, false);
+            perf_model_move(block, model_block, false);
         else
-            model_move(model_block, model.other->block[(b + ring) % ring], fold);
+            perf_model_move(model_block, model.other->block[(b + ring) % ring], fold);
         took += perf_now_ns() - began;
         model_put(1);
     }
@@ -174,7 +179,7 @@ static double model_alone(bool fold)
         if (b == 0)
             began = perf_now_ns();
         model_block[b & 1] = b;
-        model_move(into, model_block, fold);
+        perf_model_move(into, model_block, fold);
     }
     return (perf_now_ns() - began) / BLOCKS / BLOCK;
 }
@@ -351,6 +356,18 @@ static int model_operations(char *text, size_t bytes, bool host)
 
 /* ---- all ---- */
 
+/* Where there is no other process on the host: the memory of a processor by itself. */
+static int model_alone_text(char *text, size_t bytes)
+{
+    double own = model_median(model_own), folded = model_median(model_folded);
+    long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    int n = snprintf(text, bytes, "Bo=%.1f Bfo=%.1f ", 1 / own, 1 / folded);
+
+    if (cache > 0)
+        n += snprintf(text + n, bytes - (size_t)n, "C=%ld ", cache);
+    return n;
+}
+
 static int model_host(char *text, size_t bytes)
 {
     rboard_config_t cfg = {.context = rcontext("rmalloc_perf.model"),
@@ -399,7 +416,7 @@ static int model_host(char *text, size_t bytes)
 
 void perf_model(const struct perf_options *o, int rank)
 {
-    char text[400];
+    char text[600];
     size_t n;
     bool host;
 
@@ -409,6 +426,8 @@ void perf_model(const struct perf_options *o, int rank)
     host = n > 0;
     if (host)
         text[n++] = ' ';
+    else
+        n = (size_t)model_alone_text(text, sizeof(text));
     n += (size_t)model_operations(text + n, sizeof(text) - n, host);
     if (!host)
         (void)perf_model_network(o, rank, model.rounds, text + n, sizeof(text) - n);
