@@ -300,6 +300,16 @@ static void between_line(double call, double most, double *least, double *byte)
     *least = call > *byte * CALL ? call - *byte * CALL : 0;
 }
 
+/*
+ * A message of a stream costs neither processor more than the time between two. What it costs more after a wait, as of one to and fro, is
+ * latency.
+ */
+static void between_limit(struct between_cost *cost, double interval)
+{
+    cost->send = cost->send < interval ? cost->send : interval;
+    cost->receive = cost->receive < interval ? cost->receive : interval;
+}
+
 static int between_print_long(char *text, size_t bytes, const struct between_cost *call,
                               const struct between_cost *most)
 {
@@ -318,14 +328,15 @@ static int between_print(char *text, size_t bytes, double *others)
 {
     struct between_cost least = between_exchange(SHORT), call = between_exchange(CALL),
                         most = between_exchange(LONG);
-    double copy = between_median(between_copy), fold = between_median(between_fold), call_gap, byte;
+    double copy = between_median(between_copy), fold = between_median(between_fold);
     double overhead = between_overhead(), gap = between_gap(SHORT), one = between_gap(CALL);
-    double gathered_byte;
-    size_t gathered;
+    double longest = between_gap(LONG), call_gap, byte, gathered_byte;
+    size_t gathered = between_gathered(one, gap, &gathered_byte);
     int n;
 
-    between_line(one, between_gap(LONG), &call_gap, &byte);
-    gathered = between_gathered(one, gap, &gathered_byte);
+    between_line(one, longest, &call_gap, &byte);
+    between_limit(&call, one);
+    between_limit(&most, longest);
     overhead = overhead < least.way / 2 ? overhead : least.way / 2;
     *others = 2 * overhead + gap;
     n = snprintf(text, bytes, " o=%.0f Ln=%.0f g=%.0f G=%.3f S=1073741824 E=%zu Og=%.3f", overhead,
