@@ -6,8 +6,10 @@
  *
  * NETWORK is shm, tcp, verbs or ofi. Each thread has a stream of the category and in it a pipe to itself, and writes and reads 32 messages of 8 bytes
  * by turns, corked. Each row: the category, messages per second of all threads (median of the rounds, which follow each other through all
- * categories), and descriptors and memory for each thread, as the process has more of when the pipes are open; rate and memory also relative to "everywhere", as the cited numbers are (16 threads, ConnectX-4).
- * Then what was obtained, in words.
+ * rows), and descriptors and memory of a stream and its pipe, as the process has more of with them; rate and memory also relative to "everywhere", as the cited numbers are (16 threads, ConnectX-4).
+ * Then three rows without such a number: without a cork, where a network may gather messages by time; with each message posted by itself; and
+ * without streams, where all threads take one mutex for their calls. Then what was obtained, in words, and what of the memory is that of the
+ * stream: the other part is what a further pipe in it takes.
  */
 #include <rinfo.h>
 #include <rpipe.h>
@@ -15,6 +17,7 @@
 #include <dirent.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -28,23 +31,40 @@
 #define MOST 16
 #define ROUNDS_MOST 100
 
-static const struct category {
+enum manner {
+    CORKED,     /* in a stream; a batch is posted at once */
+    UNCORKED,   /* in a stream; as the network posts messages that follow each other */
+    ONE_BY_ONE, /* in a stream; each message is posted by itself */
+    ONE_LOCK    /* in no stream; corked, and all threads take one mutex for their calls */
+};
+
+static const struct row {
     const char *name;
     rstream_share_t share;
-    double rate, hardware, software; /* cited, in percent of the first */
-} categories[] = {
-    {"everywhere", RSTREAM_EVERYWHERE, 100, 100, 100},
-    {"2xdynamic", RSTREAM_2XDYNAMIC, 100, 31.25, 200},
-    {"dynamic", RSTREAM_DYNAMIC, 94, 18.75, 100},
-    {"shared dynamic", RSTREAM_SHARED_DYNAMIC, 65, 12.5, 100},
-    {"static", RSTREAM_STATIC, 64, 6.25, 100},
-    {"threads", RSTREAM_THREADS, 3, 6.25, 6.25},
+    double rate, hardware, software; /* cited, in percent of the first; 0: nothing is */
+    enum manner manner;
+} rows[] = {
+    {"everywhere", RSTREAM_EVERYWHERE, 100, 100, 100, CORKED},
+    {"2xdynamic", RSTREAM_2XDYNAMIC, 100, 31.25, 200, CORKED},
+    {"dynamic", RSTREAM_DYNAMIC, 94, 18.75, 100, CORKED},
+    {"shared dynamic", RSTREAM_SHARED_DYNAMIC, 65, 12.5, 100, CORKED},
+    {"static", RSTREAM_STATIC, 64, 6.25, 100, CORKED},
+    {"threads", RSTREAM_THREADS, 3, 6.25, 6.25, CORKED},
+    {"uncorked", RSTREAM_EVERYWHERE, 0, 0, 0, UNCORKED},
+    {"one by one", RSTREAM_EVERYWHERE, 0, 0, 0, ONE_BY_ONE},
+    {"one lock", RSTREAM_THREADS, 0, 0, 0, ONE_LOCK},
 };
-#define CATEGORIES (sizeof(categories) / sizeof(categories[0]))
+#define ROWS (sizeof(rows) / sizeof(rows[0]))
+enum { ROW_EVERYWHERE = 0, ROW_UNCORKED = 6, ROW_ONE_BY_ONE, ROW_ONE_LOCK };
+
+struct usage {
+    double descriptors, memory; /* bytes */
+};
 
 struct result {
-    double rate;                /* messages per second of all threads */
-    double descriptors, memory; /* of one thread; bytes */
+    double rate;       /* messages per second of all threads */
+    struct usage both; /* of a stream, and of one pipe in it with both ends */
+    struct usage pipe; /* of a further one in the same stream */
     char obtained[320];
 };
 
@@ -68,63 +88,134 @@ static void must(int rc, const char *what)
 
 struct worker {
     pthread_t thread;
-    pthread_barrier_t *phase; /* opened; measured; run */
-    rstream_share_t share;
+    pthread_barrier_t *phase;
+    const struct row *row;
     uint64_t context;
     double seconds;
     double rate;
     char obtained[320];
 };
 
-static void open_pipe(struct worker *w, rstream_t stream, rch_t *out, rch_t *in)
+struct pipe_pair {
+    rch_t out, in;
+};
+
+static struct pipe_pair open_pipe(struct worker *w, rstream_t stream, uint64_t context)
 {
-    rpipe_config_t cfg = {.role = RPIPE_WRITER, .peer = 0, .context = w->context, .stream = stream};
+    rpipe_config_t cfg = {.role = RPIPE_WRITER, .peer = 0, .context = context, .stream = stream};
+    struct pipe_pair p;
     rinfo_pipe_t info;
     const char *got;
 
-    must(rpipe(out, &cfg), "rpipe");
+    must(rpipe(&p.out, &cfg), "rpipe");
     cfg.role = RPIPE_READER;
-    must(rpipe(in, &cfg), "rpipe");
-    must(rwait(*out), "rwait");
-    must(rwait(*in), "rwait");
-    must(rinfo_describe(*out, &info), "rinfo_describe");
+    must(rpipe(&p.in, &cfg), "rpipe");
+    must(rwait(p.out), "rwait");
+    must(rwait(p.in), "rwait");
+    must(rinfo_describe(p.out, &info), "rinfo_describe");
     got = strstr(info.why, "stream: ");
-    snprintf(w->obtained, sizeof(w->obtained), "%s", got != NULL ? got + strlen("stream: ") : "");
+    snprintf(w->obtained, sizeof(w->obtained), "%s",
+             got != NULL ? got + strlen("stream: ") : "none, and no stream");
+    return p;
 }
 
-/* 32 messages there and then back. */
-static void batch(rch_t out, rch_t in)
+static void close_pipe(struct pipe_pair p)
+{
+    must(rclose(p.out), "rclose");
+    must(rclose(p.in), "rclose");
+}
+
+static void send_batch(struct pipe_pair p, enum manner manner)
 {
     char text[8] = {0};
 
-    must(rcork(out, 1), "rcork");
+    if (manner != UNCORKED)
+        must(rcork(p.out, 1), "rcork");
+    for (int i = 0; i < BATCH; i++) {
+        must(rsend(p.out, text, sizeof(text), 0), "rsend");
+        if (manner == ONE_BY_ONE) {
+            must(rcork(p.out, 0), "rcork");
+            must(rcork(p.out, 1), "rcork");
+        }
+    }
+    if (manner != UNCORKED)
+        must(rcork(p.out, 0), "rcork");
+}
+
+static pthread_mutex_t one_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* As a program without streams: the lock is held for what can be done at once, and not while a thread waits. */
+static void batch_locked(struct pipe_pair p)
+{
+    char text[8];
+    int n = 0, rc = R_SUCCESS;
+
+    pthread_mutex_lock(&one_lock);
+    send_batch(p, ONE_LOCK);
+    pthread_mutex_unlock(&one_lock);
+    while (n < BATCH) {
+        pthread_mutex_lock(&one_lock);
+        while (n < BATCH && (rc = rrecv(p.in, text, sizeof(text), NULL, R_NOWAIT)) == R_SUCCESS)
+            n++;
+        pthread_mutex_unlock(&one_lock);
+        if (rc == R_PENDING)
+            sched_yield();
+        else
+            must(rc, "rrecv");
+    }
+}
+
+/* 32 messages there and then back. */
+static void batch(struct pipe_pair p, enum manner manner)
+{
+    char text[8];
+
+    if (manner == ONE_LOCK) {
+        batch_locked(p);
+        return;
+    }
+    send_batch(p, manner);
     for (int i = 0; i < BATCH; i++)
-        must(rsend(out, text, sizeof(text), 0), "rsend");
-    must(rcork(out, 0), "rcork");
-    for (int i = 0; i < BATCH; i++)
-        must(rrecv(in, text, sizeof(text), NULL, 0), "rrecv");
+        must(rrecv(p.in, text, sizeof(text), NULL, 0), "rrecv");
+}
+
+/* All threads stand still meanwhile, and the first one counts. */
+static void stand_still(pthread_barrier_t *phase)
+{
+    (void)pthread_barrier_wait(phase);
+    (void)pthread_barrier_wait(phase);
 }
 
 static void *work(void *of)
 {
     struct worker *w = of;
-    rstream_config_t cfg = {.share = w->share};
-    rstream_t stream;
-    rch_t out, in;
+    const enum manner manner = w->row->manner;
+    rstream_config_t cfg = {.share = w->row->share};
+    struct pipe_pair p, further, before;
+    rstream_t stream = NULL;
     double begun, end;
     uint64_t n = 0;
 
-    must(rstream_open(&stream, &cfg), "rstream_open");
-    open_pipe(w, stream, &out, &in);
-    batch(out, in);
-    (void)pthread_barrier_wait(w->phase);
+    before = open_pipe(w, NULL, w->context + MOST + 1);
+    batch(before, manner); /* what a thread has once is not counted */
+    stand_still(w->phase);
+    if (manner != ONE_LOCK)
+        must(rstream_open(&stream, &cfg), "rstream_open");
+    p = open_pipe(w, stream, w->context);
+    batch(p, manner);
+    stand_still(w->phase);
+    further = open_pipe(w, stream, w->context + 2 * (MOST + 1));
+    batch(further, manner);
+    stand_still(w->phase);
+    close_pipe(further);
+    close_pipe(before);
     (void)pthread_barrier_wait(w->phase);
     for (begun = end = now(); end - begun < w->seconds; end = now(), n += BATCH)
-        batch(out, in);
+        batch(p, manner);
     w->rate = (double)n / (end - begun);
-    must(rclose(out), "rclose");
-    must(rclose(in), "rclose");
-    must(rstream_close(stream), "rstream_close");
+    close_pipe(p);
+    if (stream != NULL)
+        must(rstream_close(stream), "rstream_close");
     return NULL;
 }
 
@@ -142,52 +233,85 @@ static double descriptors(void)
     return n;
 }
 
+/* Queues that the driver of an RDMA device has mapped here. */
+static double memory_of_devices(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    unsigned long from, to;
+    char line[512];
+    double sum = 0;
+
+    while (maps != NULL && fgets(line, sizeof(line), maps) != NULL)
+        if (strstr(line, "/dev/infiniband/") != NULL && sscanf(line, "%lx-%lx", &from, &to) == 2)
+            sum += (double)(to - from);
+    if (maps != NULL)
+        fclose(maps);
+    return sum;
+}
+
 static double memory(void)
 {
 #ifdef HAVE_MALLINFO2
     const struct mallinfo2 m = mallinfo2();
 
-    return (double)m.uordblks + (double)m.hblkhd;
+    return (double)m.uordblks + (double)m.hblkhd + memory_of_devices();
 #else
     return 0; /* musl has no such call: the columns are empty */
 #endif
 }
 
-static struct result measure(const struct category *c, int threads, double seconds)
+/* The threads stand still meanwhile. */
+static struct usage count(pthread_barrier_t *phase)
+{
+    struct usage u;
+
+    (void)pthread_barrier_wait(phase);
+    u = (struct usage){descriptors(), memory()};
+    (void)pthread_barrier_wait(phase);
+    return u;
+}
+
+static struct usage more_of_each(struct usage now, struct usage before, int threads)
+{
+    return (struct usage){(now.descriptors - before.descriptors) / threads,
+                          (now.memory - before.memory) / threads};
+}
+
+static struct result measure(const struct row *row, int threads, double seconds)
 {
     struct worker w[MOST] = {{.context = 0}}, first = {.context = MOST};
     struct result result = {.rate = 0};
+    struct usage none, one, two;
     pthread_barrier_t phase;
-    rch_t out, in;
+    struct pipe_pair p;
 
     must(rinit(NULL, NULL), "rinit");
-    open_pipe(&first, NULL, &out, &in); /* opens the backend, which is not counted */
+    p = open_pipe(&first, NULL, first.context); /* opens the backend, which is not counted */
     (void)pthread_barrier_init(&phase, NULL, (unsigned)threads + 1);
-    result.descriptors = -descriptors();
-    result.memory = -memory();
     for (int i = 0; i < threads; i++) {
         w[i] = (struct worker){
-            .phase = &phase, .share = c->share, .context = (uint64_t)i, .seconds = seconds};
+            .phase = &phase, .row = row, .context = (uint64_t)i, .seconds = seconds};
         if (pthread_create(&w[i].thread, NULL, work, &w[i]) != 0)
             exit(1);
     }
-    (void)pthread_barrier_wait(&phase);
-    result.descriptors = (result.descriptors + descriptors()) / threads;
-    result.memory = (result.memory + memory()) / threads;
+    none = count(&phase);
+    one = count(&phase);
+    two = count(&phase);
     (void)pthread_barrier_wait(&phase);
     for (int i = 0; i < threads; i++) {
         pthread_join(w[i].thread, NULL);
         result.rate += w[i].rate;
     }
+    result.both = more_of_each(one, none, threads);
+    result.pipe = more_of_each(two, one, threads);
     memcpy(result.obtained, w[0].obtained, sizeof(result.obtained));
-    must(rclose(out), "rclose");
-    must(rclose(in), "rclose");
+    close_pipe(p);
     must(rexit(), "rexit");
     return result;
 }
 
 /* False: it cannot be had here; the reason has been printed. */
-static bool measure_apart(const struct category *c, int threads, double seconds, struct result *to)
+static bool measure_apart(const struct row *row, int threads, double seconds, struct result *to)
 {
     int end[2], status;
     bool complete;
@@ -197,7 +321,7 @@ static bool measure_apart(const struct category *c, int threads, double seconds,
         exit(1);
     child = fork();
     if (child == 0) {
-        const struct result r = measure(c, threads, seconds);
+        const struct result r = measure(row, threads, seconds);
 
         _exit(write(end[1], &r, sizeof(r)) == sizeof(r) ? 0 : 1);
     }
@@ -214,10 +338,45 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* ---- what is printed ---- */
+
+static const char *cited(char text[16], int decimals, double value)
+{
+    if (value > 0)
+        snprintf(text, 16, "%.*f", decimals, value);
+    else
+        strcpy(text, "-");
+    return text;
+}
+
+static void print_row(const struct row *row, const struct result *r, double rate,
+                      const struct result *first, double first_rate)
+{
+    char a[16], b[16], c[16];
+
+    printf("%-15s %8.3f %6.0f %6s %7.2f %6.1f %6.0f %9s %6s\n", row->name, rate * 1e-6,
+           100 * rate / first_rate, cited(a, 0, row->rate), r->both.descriptors,
+           r->both.memory / 1024,
+           first->both.memory > 0 ? 100 * r->both.memory / first->both.memory : 0,
+           cited(b, 2, row->hardware), cited(c, 2, row->software));
+}
+
+/* `of` is what is there beside a pipe: the stream. */
+static void print_obtained(const struct row *row, const struct result *r)
+{
+    const struct usage of = more_of_each(r->both, r->pipe, 1);
+
+    printf("%s: %s\n", row->name, r->obtained);
+    if (row->manner == CORKED)
+        printf("    of the stream %.2f descriptors, %.2f KiB; of the pipe %.2f, %.2f KiB\n",
+               of.descriptors, of.memory / 1024, r->pipe.descriptors, r->pipe.memory / 1024);
+}
+
 int main(int argc, char **argv)
 {
-    static double rate[CATEGORIES][ROUNDS_MOST];
-    struct result result[CATEGORIES];
+    static double rate[ROWS][ROUNDS_MOST];
+    struct result result[ROWS];
+    double median[ROWS];
     const char *network = argc > 1 ? argv[1] : "shm";
     const int threads = argc > 2 ? atoi(argv[2]) : 2, rounds = argc > 4 ? atoi(argv[4]) : 5;
     const double seconds = (argc > 3 ? atof(argv[3]) : 100) * 1e-3;
@@ -231,28 +390,29 @@ int main(int argc, char **argv)
     setenv("RPIPE_BOOTSTRAP", "single", 1);
     setenv("RPIPE_BTL", network, 1);
     for (int r = 0; r < rounds; r++)
-        for (size_t i = 0; i < CATEGORIES; i++) {
-            if (!measure_apart(&categories[i], threads, seconds, &result[i])) {
+        for (size_t i = 0; i < ROWS; i++) {
+            if (!measure_apart(&rows[i], threads, seconds, &result[i])) {
                 printf("%s: cannot be measured here\n", network);
                 return 77;
             }
             rate[i][r] = result[i].rate;
         }
-    printf("%s, %d threads, %d rounds of %.0f ms; cited: Zambre 2020, table 3.2\n"
-           "%-15s %8s %6s %6s %7s %6s %6s %9s %6s\n",
-           network, threads, rounds, seconds * 1e3, "category", "M/s", "%", "cited", "desc.", "KiB",
-           "%", "hw cited", "cited");
-    for (size_t i = 0; i < CATEGORIES; i++) {
-        const struct category *c = &categories[i];
-
+    for (size_t i = 0; i < ROWS; i++) {
         qsort(rate[i], (size_t)rounds, sizeof(double), compare);
-        printf("%-15s %8.3f %6.0f %6.0f %7.2f %6.1f %6.0f %9.2f %6.2f\n", c->name,
-               rate[i][rounds / 2] * 1e-6, 100 * rate[i][rounds / 2] / rate[0][rounds / 2], c->rate,
-               result[i].descriptors, result[i].memory / 1024,
-               result[0].memory > 0 ? 100 * result[i].memory / result[0].memory : 0, c->hardware,
-               c->software);
+        median[i] = rate[i][rounds / 2];
     }
-    for (size_t i = 0; i < CATEGORIES; i++)
-        printf("%s: %s\n", categories[i].name, result[i].obtained);
+    printf("%s, %d threads on %ld processors, %d rounds of %.0f ms; cited: Zambre 2020, table 3.2\n"
+           "%-15s %8s %6s %6s %7s %6s %6s %9s %6s\n",
+           network, threads, sysconf(_SC_NPROCESSORS_ONLN), rounds, seconds * 1e3, "category",
+           "M/s", "%", "cited", "desc.", "KiB", "%", "hw cited", "cited");
+    for (size_t i = 0; i < ROWS; i++)
+        print_row(&rows[i], &result[i], median[i], &result[ROW_EVERYWHERE], median[ROW_EVERYWHERE]);
+    printf("rates: corked %.2f times uncorked, %.2f times one by one; with streams %.2f times one "
+           "lock\n",
+           median[ROW_EVERYWHERE] / median[ROW_UNCORKED],
+           median[ROW_EVERYWHERE] / median[ROW_ONE_BY_ONE],
+           median[ROW_EVERYWHERE] / median[ROW_ONE_LOCK]);
+    for (size_t i = 0; i < ROWS; i++)
+        print_obtained(&rows[i], &result[i]);
     return 0;
 }
