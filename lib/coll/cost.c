@@ -157,13 +157,19 @@ uint64_t cost_level(const struct cost *c, uint64_t distance, uint64_t x, uint64_
     return time;
 }
 
+/* What bytes add to a time. A message that is a call of its own has other costs than one without bytes, and may be measured shorter. */
+static uint64_t cost_beyond(uint64_t moved, uint64_t bare)
+{
+    return moved > bare ? moved - bare : 0;
+}
+
 uint64_t cost_gather(const struct cost *c, uint64_t distance, uint64_t x, uint64_t bytes)
 {
     uint64_t moved = cost_level(c, distance, x, bytes, true), copied = 0, bare;
 
     bare = cost_level(c, distance, x, 0, true);
     cost_add(&copied, x - 1, cost_copy(c, bytes));
-    moved = bare + cost_at_least(moved - bare, copied);
+    moved = model_add(bare, cost_at_least(cost_beyond(moved, bare), copied));
     return model_add(moved, cost_copy(c, bytes));
 }
 
@@ -190,7 +196,8 @@ uint64_t cost_all_work(const struct cost *c, uint64_t bytes, uint64_t work)
 {
     uint64_t moved = cost_all(c, bytes), bare = cost_all(c, 0);
 
-    moved = model_add(bare, cost_at_least(moved - bare, model_times((uint64_t)c->n - 1, work)));
+    moved = model_add(
+        bare, cost_at_least(cost_beyond(moved, bare), model_times((uint64_t)c->n - 1, work)));
     return model_add(moved, work);
 }
 

@@ -230,6 +230,8 @@ static int leave(void)
 {
     atomic_int started = 0;
     pthread_t thread;
+    uint64_t said;
+    int member;
     void *rc;
 
     left = board_open(5, 64);
@@ -245,6 +247,7 @@ static int leave(void)
     rboard_wake(left, &started);
     CHECK_RC(-ENOTCONN, NULL, rboard_wait(left));
     CHECK_RC(-ENOTCONN, NULL, rboard_post(left, 0, 1));
+    CHECK_RC(-ENOTCONN, NULL, rboard_take(left, &member, &said));
     CHECK_RC(-ENOTCONN, NULL, rboard_close(left));
     return 0;
 }

@@ -228,9 +228,9 @@ static int run_check_options(const struct shape *shape, const struct coll_reques
     if (options->multicast > most || options->ask > most || options->loss > SIM_LOSS_MOST)
         return error_set(err, -EINVAL, "multicast of more than a second, or half of it is lost");
     if (m->line > most || m->more > most || m->yield > most || m->step > most ||
-        m->overhead > most || m->latency > most || m->gap > most || m->send > most ||
-        m->way > most || m->receive > most || options->skew > most || m->copy > 1000000 ||
-        m->fold > 1000000 || m->byte > 1000000 || m->send_byte > 1000000 ||
+        m->overhead > most || m->latency > most || m->gap > most || m->call_gap > most ||
+        m->send > most || m->way > most || m->receive > most || options->skew > most ||
+        m->copy > 1000000 || m->fold > 1000000 || m->byte > 1000000 || m->send_byte > 1000000 ||
         m->gathered_byte > 1000000 || m->way_byte > 1000000 || m->receive_byte > 1000000)
         return error_set(err, -EINVAL, "a parameter of more than a second, or 1 us for a byte");
     if (options->noise_period > 0 && options->noise_length >= options->noise_period / 2)

@@ -128,7 +128,8 @@ static void compare_probe_others(struct rteam *t, const struct operation *o)
     if (now < p->at)
         return;
     compare_send(t, o);
-    p->at = now + p->pause;
+    /* the next turn, or the next ones of this turn */
+    p->at = now + (p->last < 0 ? p->pause : COMPARE_PAUSE_NS);
 }
 
 void team_compare_operations(struct rteam *t)

@@ -128,11 +128,10 @@ static int shrink_begin(struct rteam *t, struct shrink *s)
 /* What has failed is the same at all members, but for an opening that fails for another reason. */
 static int shrink_failed(const struct rteam *t, struct shrink *s, uint64_t flags)
 {
-    if ((flags & SHRINK_DEADLINES) != 0) {
-        s->died = -1; /* the next call begins anew */
+    s->died = -1; /* a next call begins anew */
+    if ((flags & SHRINK_DEADLINES) != 0)
         return coll_fail(-ETIMEDOUT, "not all members have opened the team within %d ms%s%s",
                          t->timeout_ms, s->opening != 0 ? ": " : "", s->err.text);
-    }
     if (s->opening != 0)
         return coll_fail(s->opening, "%s", s->err.text);
     return coll_fail(-EPROTO, "a member that lives has not opened the team");

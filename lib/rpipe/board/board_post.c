@@ -37,7 +37,8 @@ int rboard_take(rboard_t board, int *member, uint64_t *word)
     int rc;
 
     if (LIKELY(board != NULL && member != NULL && word != NULL) &&
-        LIKELY(atomic_load_explicit(&board->nposted, memory_order_relaxed) == 0))
+        LIKELY(atomic_load_explicit(&board->nposted, memory_order_relaxed) == 0) &&
+        LIKELY(atomic_load_explicit(&board->mates, memory_order_relaxed) != 0)) /* else: rexit */
         return R_PENDING;
     call_enter(&call, "rboard_take");
     rc = board_check(board);
