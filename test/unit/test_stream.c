@@ -125,7 +125,7 @@ static void check_locks(uint64_t locks, uint64_t messages)
     if (strcmp(network(), "shm") == 0 || strcmp(network(), "verbs") == 0)
         assert_int_equal(locks, 0);
     if (strcmp(network(), "tcp") == 0)
-        assert_true(locks * 50 <= messages);
+        assert_true(locks * 20 <= messages); /* threads are stopped; without a stream: 5.6 each */
     if (strcmp(network(), "ofi") ==
         0) /* it has to be woken as well; without a stream there are 4 for each message */
         assert_true(locks * 10 <= messages);
