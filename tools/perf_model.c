@@ -71,7 +71,7 @@ double perf_model_middle(double *sample, int n)
 
 double perf_model_median(int rounds, double (*round)(void))
 {
-    double sample[PERF_MODEL_ROUNDS];
+    double sample[PERF_MODEL_ROUNDS] = {0};
 
     for (int i = 0; i < rounds; i++)
         sample[i] = round();

@@ -224,7 +224,8 @@ static int hosts_early(struct player *p, rteam_t team)
 static void build_questions(const struct player *p, rgraph_t graph)
 {
     const int ends[] = {member_of(p, 0), member_of(p, 1)};
-    int got, late, send;
+    rcoll_ref_t message = {.base = 0};
+    int got, late, send, copy;
 
     if (p->rank == BYSTANDER) {
         CHECK(NULL, rcoll_graph_send(graph, ends, 2, 0, FROM, sizeof(double)) >= 0);
@@ -235,7 +236,9 @@ static void build_questions(const struct player *p, rgraph_t graph)
     send = rcoll_graph_send(graph, &ends[p->peer], 1, 1, FROM, sizeof(double));
     CHECK(NULL, got >= 0 && late >= 0 && send >= 0);
     CHECK(NULL, rcoll_graph_after(graph, send, late) == 0);
-    CHECK(NULL, rcoll_graph_copy(graph, INTO, (rcoll_ref_t){.base = got}, sizeof(double)) >= 0);
+    message.base = got;
+    copy = rcoll_graph_copy(graph, INTO, message, sizeof(double));
+    CHECK(NULL, copy >= 0);
 }
 
 static int hosts_ask(struct player *p, rteam_t team)
