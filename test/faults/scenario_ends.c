@@ -617,7 +617,7 @@ const struct scenario scenarios[] = {
      false, &team_ofi, false},
     {"team, two hosts, ofi", scene_hosts, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "sleep", "auto", true,
      false, &team_ofi_two, false},
-    {"team, questions", scene_questions, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", true,
-     false, &team_tcp_slow, false},
+    {"team, probes", scene_probes, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", true, false,
+     &team_tcp_slow, false},
 };
 const int scenario_count = (int)(sizeof(scenarios) / sizeof(scenarios[0]));

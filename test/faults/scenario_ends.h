@@ -40,7 +40,7 @@ int scene_cast(struct player *p);     /* casts of all three ranks: scenario_cast
 int scene_messages(struct player *p); /* messages by tag: scenario_messages.c */
 int scene_team(struct player *p);     /* collectives of the two ends: scenario_team.c */
 int scene_hosts(struct player *p); /* and of three ranks on two or three hosts: scenario_hosts.c */
-int scene_questions(
+int scene_probes(
     struct player *p); /* which wait for each other so long that they ask: scenario_hosts.c */
 
 #endif

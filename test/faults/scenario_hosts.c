@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * scenario_hosts.c: a team of all three ranks on two or three hosts: operations by pipes and by casts, messages that come before their
- * operation, a broadcast of more than a pipe holds, questions, an agreement, a smaller team: see scenario.h.
+ * operation, a broadcast of more than a pipe holds, probes, an agreement, a smaller team: see scenario.h.
  *
  * At each member that lives an operation that a death ends has -ECONNRESET, and a message with the rank and the operation. Then all agree on
  * whether it was over at all of them, and open a team of those that live. While a member is stopped, the messages of deadlines name a
@@ -17,7 +17,7 @@
 #define EARLY_BYTES 40000 /* two of them are more than what is kept in a pipe */
 #define LONGEST 400000    /* bytes: more than a pipe holds */
 #define LATE_MS 1250      /* longer than a member waits before it asks */
-#define QUESTION_MS 1500  /* a deadline after the question */
+#define PROBE_MS 1500     /* a deadline after the first probe */
 #define SHRINK_MS 250     /* in which a team opens, mostly */
 
 /* On three hosts the bystander is the member for which the others wait; on two of them rank 0, which may die, is the leader of both that share one. */
@@ -215,13 +215,13 @@ static int hosts_early(struct player *p, rteam_t team)
     return rc;
 }
 
-/* ---- questions ---- */
+/* ---- probes ---- */
 
 #define FROM ((rcoll_ref_t){.base = RCOLL_FROM})
 #define INTO ((rcoll_ref_t){.base = RCOLL_INTO})
 
 /* Of ranks 0 and 1 each sends to the other one when it has the message of the bystander: so both wait for each other, and for it. */
-static void build_questions(const struct player *p, rgraph_t graph)
+static void build_probed(const struct player *p, rgraph_t graph)
 {
     const int ends[] = {member_of(p, 0), member_of(p, 1)};
     rcoll_ref_t message = {.base = 0};
@@ -249,7 +249,7 @@ static int hosts_ask(struct player *p, rteam_t team)
     int rc = rcoll_graph(&graph, team, 0);
 
     CHECK(NULL, rc == 0);
-    build_questions(p, graph);
+    build_probed(p, graph);
     rc = rcoll_graph_plan(&plan, graph, &own, sizeof(own), &got, sizeof(got));
     CHECK(NULL, rc == 0 || rc == -ECONNRESET);
     if (rc != 0)
@@ -364,15 +364,15 @@ static int hosts_operate(struct player *p, rteam_t team)
 
 int scene_hosts(struct player *p) { return hosts_with_team(p, hosts_operate, p->timeout_ms); }
 
-static int hosts_operate_with_questions(struct player *p, rteam_t team)
+static int hosts_operate_with_probes(struct player *p, rteam_t team)
 {
     int rc = hosts_barrier(p, team);
 
     return rc == 0 ? hosts_ask(p, team) : rc;
 }
 
-int scene_questions(struct player *p)
+int scene_probes(struct player *p)
 {
-    return hosts_with_team(p, hosts_operate_with_questions,
-                           p->timeout_ms < QUESTION_MS ? QUESTION_MS : p->timeout_ms);
+    return hosts_with_team(p, hosts_operate_with_probes,
+                           p->timeout_ms < PROBE_MS ? PROBE_MS : p->timeout_ms);
 }

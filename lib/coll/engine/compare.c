@@ -2,9 +2,9 @@
 /*
  * compare.c: see compare.h.
  *
- * On a host a member loads what its mates have begun (`started` of their heads). Between hosts it sends probes: number and check of its oldest operation
- * that runs, to each member for which a step of that waits, when it has made no step for a second; again in pauses that double, since a member that has not
- * begun the operation ignores its probe. A probe is a word of the board (rboard_post): it needs no pipe, so it also reaches a member that awaits
+ * On a host a member loads what its mates have begun (`started` of their heads). Between hosts it sends probes when its oldest operation has made no
+ * step for a second: number and check of that operation, to each member of another host that a step of it awaits; again in pauses that double, since a
+ * member that has not begun the operation ignores its probe. A probe is a word of the board (rboard_post): it needs no pipe, so it also reaches a member that awaits
  * nothing from here. What comes is compared with the words of the own head.
  *
  * So a wait without end has a probe that finds it (model/probe.pml): of the operations that are not over somewhere take the one with the least number. All
