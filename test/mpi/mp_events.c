@@ -73,11 +73,13 @@ static void await_rank(int from)
     CHECK_OK(NULL, network_recv(from, &byte, 1));
 }
 
-static void idle(const char *what, double wall, double cpu)
+/* A wait that polls takes all of a processor. rpoll over a network looks at every pipe each millisecond: a thousand of
+ * them took 5 to 44 %, by the processor. */
+static void idle(const char *what, size_t pipes, double wall, double cpu)
 {
     printf("rank %d idle, %s: %.1f %% of a processor\n", mp_rank, what, 100 * cpu / wall);
     fflush(stdout);
-    CHECK(NULL, cpu < wall / 4);
+    CHECK(NULL, cpu < wall * (pipes > 100 ? 0.7 : 0.25));
 }
 
 static void writer(uint32_t base, size_t pipes)
@@ -110,7 +112,7 @@ static void writer(uint32_t base, size_t pipes)
         mp_send(ch[pipes / 2], size_of(key), key);
     }
     await_rank(0);
-    idle("a writer", now_ms() - wall, cpu_ms() - cpu);
+    idle("a writer", 1, now_ms() - wall, cpu_ms() - cpu);
     for (size_t i = 0; i < pipes; i++)
         CHECK_OK(ch[i], rclose(ch[i]));
     free(ch);
@@ -247,7 +249,7 @@ static void reader(uint32_t base, size_t pipes, bool epoll)
            total) /* a writer that learns late of a descriptor may still wake it for nothing */
         CHECK(NULL, wait_some(&l, WAIT_MS) > 0);
     CHECK(NULL, l.messages == total + 1 && l.source[pipes / 2].got == MESSAGES + 1 && l.ends == 0);
-    idle(epoll ? "epoll_wait" : "rpoll", now_ms() - wall, cpu_ms() - cpu);
+    idle(epoll ? "epoll_wait" : "rpoll", epoll ? 1 : l.n, now_ms() - wall, cpu_ms() - cpu);
     for (int i = 1; i < mp_ranks; i++)
         signal_rank(i);
     while (l.ends < l.n)
