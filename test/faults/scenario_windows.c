@@ -119,16 +119,13 @@ static int own(struct player *p, struct windows *w)
 
 /* ---- the user ---- */
 
-static int use_attach(struct player *p, struct windows *w, int kind)
+static int use_attach(struct player *p, struct windows *w, int kind, const rwindow_handle_t *handle)
 {
-    rwindow_handle_t handle;
-    int rc = take(p, w->in, &handle, sizeof(handle));
+    int rc;
 
-    if (rc != 0)
-        return rc;
     do
-        rc = kind == DEVICE ? rwindow_attach_device(&w->remote[kind], w->out, &table, &handle, 0)
-                            : rwindow_attach(&w->remote[kind], w->out, &handle, 0);
+        rc = kind == DEVICE ? rwindow_attach_device(&w->remote[kind], w->out, &table, handle, 0)
+                            : rwindow_attach(&w->remote[kind], w->out, handle, 0);
     while (scene_once_more(p, rc));
     if (rc == -ENOTSUP && kind == PROGRAM) { /* the kernel of this machine does not permit it */
         w->remote[kind] = w->remote[0];
@@ -187,6 +184,7 @@ static int use_round(struct player *p, struct windows *w, rregion_t here, uint64
 static int use(struct player *p, struct windows *w)
 {
     const uint64_t last = ROUNDS;
+    rwindow_handle_t handle[KINDS];
     rregion_t here = NULL;
     int rc;
 
@@ -195,8 +193,10 @@ static int use(struct player *p, struct windows *w)
     while (scene_once_more(p, rc));
     CHECK(w->out, rc == 0);
     p->region[p->regions++] = here;
+    for (int kind = 0; kind < KINDS && rc == 0; kind++) /* all, before an attach finds the death */
+        rc = take(p, w->in, &handle[kind], sizeof(handle[kind]));
     for (int kind = 0; kind < KINDS && rc == 0; kind++)
-        rc = use_attach(p, w, kind);
+        rc = use_attach(p, w, kind, &handle[kind]);
     for (uint64_t i = 0; i < ROUNDS && rc == 0; i++)
         rc = use_round(p, w, here, i);
     if (rc == 0)
