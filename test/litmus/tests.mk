@@ -38,5 +38,6 @@ litmus_sims = \
 	test/litmus/rule_5-1.sim \
 	test/litmus/rule_6-1.sim
 network_tests += $(litmus_sims)
+CLEANFILES += $(litmus_sims)
 $(litmus_sims): $(litmus_tests) $(check_LTLIBRARIES)
 	@$(MKDIR_P) $(@D) && : >$@
