@@ -154,7 +154,7 @@ static size_t loop_result(const struct coll_loop *loop, enum coll_loop_kind kind
         const struct coll_counts *c = coll_loop_counts(kind, loop->bytes);
         int last = loop->ranks - 1;
 
-        return (size_t)(c->displacements[last] + c->counts[last]);
+        return (size_t)c->displacements[last] + (size_t)c->counts[last];
     }
     return kind < LOOP_GATHER || kind == LOOP_SCATTER ? count : count * (size_t)loop->ranks;
 }
