@@ -128,7 +128,7 @@ static void compare_probe_others(struct rteam *t, const struct operation *o)
     if (now < p->at)
         return;
     compare_send(t, o);
-    /* the next turn, or the next ones of this turn */
+    /* all have had theirs; else the others of this turn follow */
     p->at = now + (p->last < 0 ? p->pause : COMPARE_PAUSE_NS);
 }
 
