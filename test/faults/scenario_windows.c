@@ -193,7 +193,8 @@ static int use(struct player *p, struct windows *w)
     while (scene_once_more(p, rc));
     CHECK(w->out, rc == 0);
     p->region[p->regions++] = here;
-    for (int kind = 0; kind < KINDS && rc == 0; kind++) /* all, before an attach finds the death */
+    /* all before the first attach: one that finds the owner dead would leave messages unread, and kill_job.c counts them */
+    for (int kind = 0; kind < KINDS && rc == 0; kind++)
         rc = take(p, w->in, &handle[kind], sizeof(handle[kind]));
     for (int kind = 0; kind < KINDS && rc == 0; kind++)
         rc = use_attach(p, w, kind, &handle[kind]);
