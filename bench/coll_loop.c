@@ -201,10 +201,11 @@ static void loop_case(const struct coll_loop *loop, enum coll_loop_kind kind, bo
     double took;
 
     loop_check(loop, kind);
-    while ((took = loop->library->most(loop_batch(loop, kind, count))) < loop->seconds / 10 &&
+    /* the last of these batches is the warm-up of those that count: it is as long, and what is touched for the first time is behind it */
+    while ((took = loop->library->most(loop_batch(loop, kind, count))) < loop->seconds &&
            count < 1L << 30)
-        count *= 2;
-    count = (long)((double)count * loop->seconds / took) + 1;
+        count = took < loop->seconds / 10 ? 2 * count
+                                          : (long)((double)count * 1.1 * loop->seconds / took) + 1;
     if (loop->rank == 0)
         printf("%s\"%s %zu\": [", first ? "" : ", ", loop_names[kind],
                kind == LOOP_BARRIER ? 0 : loop->bytes);
