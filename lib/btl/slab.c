@@ -240,13 +240,13 @@ static void slab_take(struct slab_pool *pool, struct slab_kind *k, struct btl_me
 int slab_alloc(struct slab_pool *pool, int peer, size_t bytes, uint32_t access, bool huge,
                struct btl_memory *memory, struct error *err)
 {
-    const size_t rounded = bytes > 0 ? map_round_up(bytes, CACHE_LINE) : CACHE_LINE;
+    const size_t rounded = bytes > 0 ? map_round_up(bytes, CACHE_PAIR) : CACHE_PAIR;
     struct slab_kind *k;
     int rc = 0;
 
     if (rounded < bytes)
         return error_set(err, -ENOMEM, "%zu bytes cannot be allocated: the most is %zu", bytes,
-                         SIZE_MAX / CACHE_LINE * CACHE_LINE);
+                         SIZE_MAX / CACHE_PAIR * CACHE_PAIR);
     pthread_mutex_lock(&pool->lock);
     k = slab_kind_find(pool, peer, rounded, access, huge);
     if (k == NULL) {

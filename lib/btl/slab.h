@@ -15,7 +15,7 @@
  * 2. A slab is mapped and registered before the first of its blocks is returned, and deregistered
  *    before it is unmapped.
  * 3. Blocks are zero when their slab is new; a block that is reused keeps its contents. They are
- *    aligned to cache lines, and to the largest power of two, up to 2 MiB, that their length is a
+ *    aligned to pairs of cache lines (util/cpu.h), and to the largest power of two, up to 2 MiB, that their length is a
  *    multiple of: a heap's length is a multiple of its unit.
  * 4. All functions may be called by any thread. The callbacks run with the pool's lock held.
  */

@@ -11,6 +11,8 @@
 #include <stdatomic.h>
 
 #define CACHE_LINE 64
+/* Lines that many processors fetch together: what two threads store to is in two pairs, or each takes away the line of the other. */
+#define CACHE_PAIR 128
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 /* Not "cold": the compiler applies that to the callers too, and short paths lose their
