@@ -17,70 +17,147 @@ static void alg_alltoall_store_own(const struct coll_build *b)
                    graph_plus(b->from, coll_block_at(b, b->me)), bytes);
 }
 
-static int alg_alltoall_send(const struct coll_build *b, int to, uint32_t slot)
+/* ---- a message for each block ---- */
+
+/*
+ * Round s: to me + s, from me - s, slot s - 1. With `counted` (coll.h) each pair has the word of its sender, too: before a short block in
+ * the same message, on one host, where a second message would be a second line; else in slot n - 1, one message for all others. What has
+ * both is marked: a longer block may be as long.
+ */
+struct alg_rounds {
+    const struct coll_build *b;
+    int *send, *view; /* SEND and RECV of each round */
+    int most;         /* the last operation on the largest word; GRAPH_NONE: no words */
+};
+
+#define ALG_ALLTOALL_WINDOW 2
+#define ALG_ALLTOALL_PACKED 104 /* bytes of a block that is copied behind the word */
+#define ALG_ALLTOALL_WORD sizeof(uint64_t)
+
+static const struct graph_ref alg_alltoall_word = {.base = GRAPH_SCRATCH, .at = 0};
+static const struct graph_ref alg_alltoall_most = {.base = GRAPH_SCRATCH, .at = ALG_ALLTOALL_WORD};
+
+static int alg_rounds_to(const struct coll_build *b, int s) { return (b->me + s) % b->size; }
+
+static int alg_rounds_from(const struct coll_build *b, int s)
 {
-    return graph_send(b->g, &to, 1, slot, graph_plus(b->from, coll_block_at(b, to)),
-                      coll_block_bytes(b, to));
+    return (b->me - s + b->size) % b->size;
 }
 
-/* Receives the block of a member; it is stored after `sent`. Returns the RECV. */
-static int alg_alltoall_recv(const struct coll_build *b, int from, uint32_t slot, int sent)
+/* Bytes of a message that are before its block. */
+static size_t alg_rounds_before(const struct coll_build *b, size_t bytes)
 {
-    size_t bytes = coll_block_in_bytes(b, from);
-    int view = graph_recv(b->g, from, slot, bytes);
+    return b->request->counted && b->shape->hosts == 1 && bytes <= ALG_ALLTOALL_PACKED
+               ? ALG_ALLTOALL_WORD
+               : 0;
+}
 
+/* The own word, to all that do not get it with their blocks; and as the largest one so far. */
+static int alg_rounds_send_word(struct alg_rounds *a)
+{
+    const struct coll_build *b = a->b;
+    int *to = malloc((size_t)b->size * sizeof(*to)), n = 0;
+
+    if (to == NULL)
+        return -ENOMEM;
+    (void)graph_scratch(b->g, 2 * ALG_ALLTOALL_WORD);
+    for (int s = 1; s < b->size; s++)
+        if (alg_rounds_before(b, coll_block_bytes(b, alg_rounds_to(b, s))) == 0)
+            to[n++] = alg_rounds_to(b, s);
+    if (n > 0)
+        graph_send(b->g, to, n, (uint32_t)b->size - 1, alg_alltoall_word, ALG_ALLTOALL_WORD);
+    a->most = graph_copy(b->g, alg_alltoall_most, alg_alltoall_word, ALG_ALLTOALL_WORD);
+    free(to);
+    return 0;
+}
+
+static void alg_rounds_send(struct alg_rounds *a, int s)
+{
+    const struct coll_build *b = a->b;
+    int to = alg_rounds_to(b, s), word, block = GRAPH_NONE;
+    size_t bytes = coll_block_bytes(b, to), before = alg_rounds_before(b, bytes);
+    struct graph_ref from = graph_plus(b->from, coll_block_at(b, to)), packed;
+
+    if (before == 0) {
+        a->send[s] = graph_send(b->g, &to, 1, (uint32_t)s - 1, from, bytes);
+        return;
+    }
+    packed = graph_scratch(b->g, before + bytes);
+    word = graph_copy(b->g, packed, alg_alltoall_word, before);
     if (bytes > 0)
-        graph_after(b->g,
-                    graph_copy(b->g, graph_at(GRAPH_INTO, coll_block_in_at(b, from)),
-                               graph_at(view, 0), bytes),
-                    b->request->in_place ? sent : GRAPH_NONE);
-    return view;
+        block = graph_copy(b->g, graph_plus(packed, before), from, bytes);
+    a->send[s] =
+        graph_mark(b->g, graph_send(b->g, &to, 1, (uint32_t)s - 1, packed, before + bytes));
+    graph_after(b->g, a->send[s], word);
+    graph_after(b->g, a->send[s], block);
+}
+
+static void alg_rounds_recv(struct alg_rounds *a, int s)
+{
+    const struct coll_build *b = a->b;
+    int from = alg_rounds_from(b, s), word, fold;
+    size_t bytes = coll_block_in_bytes(b, from), before = alg_rounds_before(b, bytes);
+
+    word = a->view[s] = graph_recv(b->g, from, (uint32_t)s - 1, before + bytes);
+    if (a->most == GRAPH_NONE)
+        return;
+    if (before > 0)
+        (void)graph_mark(b->g, word);
+    else
+        word = graph_recv(b->g, from, (uint32_t)b->size - 1, ALG_ALLTOALL_WORD);
+    fold = graph_fold(b->g, alg_alltoall_most, graph_at(word, 0), ALG_ALLTOALL_WORD, false);
+    graph_after(b->g, fold, a->most);
+    a->most = fold;
+}
+
+/* In place the block that is replaced has been sent. */
+static void alg_rounds_store(struct alg_rounds *a, int s)
+{
+    const struct coll_build *b = a->b;
+    int from = alg_rounds_from(b, s), copy;
+    size_t bytes = coll_block_in_bytes(b, from);
+
+    if (bytes == 0)
+        return;
+    copy = graph_copy(b->g, graph_at(GRAPH_INTO, coll_block_in_at(b, from)),
+                      graph_at(a->view[s], alg_rounds_before(b, bytes)), bytes);
+    graph_after(b->g, copy, b->request->in_place ? a->send[b->size - s] : GRAPH_NONE);
+}
+
+/* A round begins when that `window` before it has received. */
+static int alg_alltoall_rounds(const struct coll_build *b, int window)
+{
+    int n = b->size, *nodes = malloc(2 * (size_t)n * sizeof(*nodes)), rc = 0;
+    struct alg_rounds a = {.b = b, .send = nodes, .view = nodes + n, .most = GRAPH_NONE};
+
+    if (nodes == NULL)
+        return -ENOMEM;
+    alg_alltoall_store_own(b);
+    if (b->request->counted)
+        rc = alg_rounds_send_word(&a);
+    for (int s = 1; s < n + window - 1 && rc == 0; s++) {
+        if (s < n)
+            alg_rounds_send(&a, s);
+        if (s < n && s > window)
+            graph_after(b->g, a.send[s], a.view[s - window]);
+        if (s >= window)
+            alg_rounds_recv(&a, s - window + 1);
+    }
+    for (int s = 1; s < n && rc == 0; s++)
+        alg_rounds_store(&a, s);
+    free(nodes);
+    return rc;
 }
 
 /* All at once. */
-int alg_alltoall_linear(const struct coll_build *b)
-{
-    alg_alltoall_store_own(b);
-    for (int s = 1; s < b->size; s++) {
-        int to = (b->me + s) % b->size;
+int alg_alltoall_linear(const struct coll_build *b) { return alg_alltoall_rounds(b, b->size); }
 
-        alg_alltoall_recv(b, to, (uint32_t)b->me, alg_alltoall_send(b, to, (uint32_t)to));
-    }
-    return 0;
-}
-
-#define ALG_ALLTOALL_WINDOW 2
-
-/* Round s: to me + s, from me - s. A round begins when that WINDOW before it has received. */
 int alg_alltoall_pairwise(const struct coll_build *b)
 {
-    int n = b->size, *send = malloc((size_t)n * sizeof(*send)), view[ALG_ALLTOALL_WINDOW];
-
-    if (send == NULL)
-        return -ENOMEM;
-    for (int i = 0; i < ALG_ALLTOALL_WINDOW; i++)
-        view[i] = GRAPH_NONE;
-    alg_alltoall_store_own(b);
-    for (int s = 1; s < n; s++) {
-        send[(b->me + s) % n] = alg_alltoall_send(b, (b->me + s) % n, (uint32_t)s);
-        graph_after(b->g, send[(b->me + s) % n], view[s % ALG_ALLTOALL_WINDOW]);
-        view[s % ALG_ALLTOALL_WINDOW] = graph_recv(b->g, (b->me - s + n) % n, (uint32_t)s,
-                                                   coll_block_in_bytes(b, (b->me - s + n) % n));
-        send[b->me] = GRAPH_NONE;
-    }
-    for (uint32_t i = 0, count = b->g->count; i < count && b->g->failed == 0; i++) {
-        const struct graph_node *node = &b->g->nodes[i];
-        int from = (int)node->peer, copy;
-
-        if (node->kind != GRAPH_RECV || node->bytes == 0)
-            continue;
-        copy = graph_copy(b->g, graph_at(GRAPH_INTO, coll_block_in_at(b, from)),
-                          graph_at((int)i, 0), node->bytes);
-        graph_after(b->g, copy, b->request->in_place ? send[from] : GRAPH_NONE);
-    }
-    free(send);
-    return 0;
+    return alg_alltoall_rounds(b, ALG_ALLTOALL_WINDOW);
 }
+
+/* ---- one message ---- */
 
 /* One message with all blocks, of which each member reads its own. */
 int alg_alltoall_flat(const struct coll_build *b)

@@ -76,6 +76,8 @@ struct coll_request {
     size_t count;
     const size_t *counts, *offsets;       /* in elements; NULL: see above */
     const size_t *counts_in, *offsets_in; /* alltoall only; counts_in goes with counts */
+    bool
+        counted; /* alltoall with counts: SCRATCH begins with a word of the member; behind it the largest of all is found, by FOLDs */
 };
 
 enum coll_algorithm {

@@ -135,6 +135,13 @@ int graph_by_cast(struct graph *g, int node)
     return node;
 }
 
+int graph_mark(struct graph *g, int node)
+{
+    if (node >= 0)
+        g->nodes[node].op = GRAPH_MARKED;
+    return node;
+}
+
 int graph_fold(struct graph *g, struct graph_ref into, struct graph_ref from, size_t bytes,
                bool reversed)
 {

@@ -50,6 +50,8 @@ enum graph_base { GRAPH_FROM = -1, GRAPH_INTO = -2, GRAPH_SCRATCH = -3 };
 #define GRAPH_SLOTS_MAX 65536
 /* One message reaches all receivers on other hosts, if there is a medium for that: of the SEND, and of the RECV of each of them. */
 #define GRAPH_BY_CAST 1
+/* Between members of a host: a message that is not to be taken for one without this mark, of the same length. Of the SEND, and of the RECV of each. */
+#define GRAPH_MARKED 2
 /* No operation: graph_after() ignores it. */
 #define GRAPH_NONE (-1)
 
@@ -63,7 +65,7 @@ struct graph_node {
     bool reversed : 1; /* FOLD: from is the left operand */
     bool lent : 1;     /* SEND, RECV: see 6 */
     uint16_t
-        op; /* FOLD: the operator, a number of the executor; 0: that of the plan. SEND, RECV: GRAPH_BY_CAST, or 0 */
+        op; /* FOLD: the operator, a number of the executor; 0: that of the plan. SEND, RECV: GRAPH_BY_CAST, GRAPH_MARKED, or 0 */
     uint32_t slot;      /* SEND, RECV */
     uint32_t peer;      /* RECV: the sender; SEND: index of its first receiver; CALL: index */
     uint32_t npeers;    /* SEND: number of receivers */
@@ -131,6 +133,8 @@ int graph_recv(struct graph *g, int from, uint32_t slot, size_t bytes);
 int graph_lend(struct graph *g, int node);
 /* The SEND or RECV that was added is by cast; a negative number is ignored. Returns it. */
 int graph_by_cast(struct graph *g, int node);
+/* The SEND or RECV that was added is marked; as above. */
+int graph_mark(struct graph *g, int node);
 int graph_fold(struct graph *g, struct graph_ref into, struct graph_ref from, size_t bytes,
                bool reversed);
 int graph_copy(struct graph *g, struct graph_ref into, struct graph_ref from, size_t bytes);

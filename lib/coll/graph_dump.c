@@ -51,6 +51,12 @@ static void dump_waits(FILE *to, const struct graph *g, uint32_t i, const char *
 
 /* ---- text ---- */
 
+/* Of a SEND or RECV. */
+static const char *dump_mark(const struct graph_node *node)
+{
+    return node->op == GRAPH_BY_CAST ? ", by cast" : node->op == GRAPH_MARKED ? ", marked" : "";
+}
+
 static void dump_operation(FILE *to, const struct graph *g, const struct graph_node *node)
 {
     fprintf(to, "%s", dump_kind_names[node->kind]);
@@ -61,7 +67,7 @@ static void dump_operation(FILE *to, const struct graph *g, const struct graph_n
     fprintf(to, " %zu bytes", node->bytes);
     if (node->kind == GRAPH_RECV) {
         fprintf(to, " of member %" PRIu32 ", slot %" PRIu32 "%s%s", node->peer, node->slot,
-                node->lent ? ", lent" : "", node->op == GRAPH_BY_CAST ? ", by cast" : "");
+                node->lent ? ", lent" : "", dump_mark(node));
         return;
     }
     fprintf(to, " of ");
@@ -70,7 +76,7 @@ static void dump_operation(FILE *to, const struct graph *g, const struct graph_n
         fprintf(to, " to ");
         dump_list(to, g, node);
         fprintf(to, ", slot %" PRIu32 "%s%s", node->slot, node->lent ? ", lent" : "",
-                node->op == GRAPH_BY_CAST ? ", by cast" : "");
+                dump_mark(node));
         return;
     }
     fprintf(to, " into ");

@@ -183,7 +183,8 @@ static uint64_t near(struct input *in, uint64_t right)
 
 static uint32_t check_of(const struct operation *o, size_t bytes)
 {
-    return o->check ^ (uint32_t)(bytes * UINT64_C(0x9e3779b97f4a7c15) >> 32); /* as step.c */
+    return o->check ^
+           (uint32_t)(2 * bytes * UINT64_C(0x9e3779b97f4a7c15) >> 32); /* operation_salt */
 }
 
 /* ---- board ---- */

@@ -1064,41 +1064,55 @@ static void parts_come_and_go(void)
     CHECK_OK(NULL, rcoll_close(team));
 }
 
-/* ---- views that are held ---- */
-
-#define AGAIN 64 /* exchanges: as many numbers as 16 bits of laps and 64 words have */
-
-/*
- * What the last member has not begun is not taken for what it did as many numbers before: the words of the second and third part of the
- * first exchange are not replaced by the others, which have one part.
- */
-static void numbers_come_again(void)
+/* Operations that have been started behind an exchange, before its first part has found how many there are. */
+static void numbers_behind(void)
 {
-    const rcoll_params_t barrier = {.kind = RCOLL_BARRIER};
     rcoll_team_config_t cfg = {.heap_bytes = 65536, .context = 16};
-    rplan_t plan;
+    size_t counts[MEMBERS_MOST] = {0}, most = mp_rank == 0 ? 2 * MANY : 0;
+    uint64_t *from = calloc(2 * MANY, sizeof(*from)), *into = calloc(2 * MANY, sizeof(*into));
+    uint64_t own = mix((uint64_t)mp_rank), all[MEMBERS_MOST], word = 0;
+    rcoll_params_t exchange = {.kind = RCOLL_ALLTOALL,
+                               .from = from,
+                               .into = into,
+                               .counts = counts,
+                               .counts_in = counts,
+                               .element = sizeof(*from)};
+    rcoll_params_t gather = {
+        .kind = RCOLL_ALLGATHER, .from = &own, .into = all, .count = 1, .element = sizeof(own)};
+    rcoll_params_t bcast = {.kind = RCOLL_BCAST,
+                            .root = mp_ranks - 1,
+                            .from = &word,
+                            .into = &word,
+                            .count = 1,
+                            .element = sizeof(word)};
+    rplan_t plan[3];
     rteam_t team;
 
+    CHECK(NULL, from != NULL && into != NULL);
     CHECK_OK(NULL, rcoll_team(&team, &cfg, NULL, mp_ranks));
-    CHECK_OK(NULL, rcoll_plan(&plan, team, &barrier));
-    for (int i = 0; i < AGAIN; i++)
-        exchange(team, i == 0 ? MANY : FEW);
-    for (int i = 0; i < 4; i++) {
-        bool late = mp_rank == mp_ranks - 1;
-
-        CHECK_OK(NULL, network_barrier());
-        for (int k = 0; k < 10 && !late; k++) {
-            if (k == 0)
-                CHECK_OK(NULL, rcoll_start(plan));
-            CHECK_RC(R_PENDING, NULL, rcoll_test(plan));
-        }
-        CHECK_OK(NULL, network_barrier());
-        if (late)
-            CHECK_OK(NULL, rcoll_start(plan));
-        CHECK_OK(NULL, rcoll_wait(plan));
+    counts[0] = most; /* only member 0 needs more than one part, for what it has for itself */
+    CHECK_OK(NULL, rcoll_plan(&plan[0], team, &exchange));
+    CHECK_OK(NULL, rcoll_plan(&plan[1], team, &gather));
+    CHECK_OK(NULL, rcoll_plan(&plan[2], team, &bcast));
+    for (uint64_t round = 0; round < 20; round++) {
+        for (size_t i = 0; i < most; i++)
+            from[i] = mix(round << 32 | i);
+        word = mp_rank == mp_ranks - 1 ? mix(round) : 0;
+        memset(all, 0, sizeof(all));
+        for (int k = 0; k < 3; k++)
+            CHECK_OK(NULL, rcoll_start(plan[k]));
+        for (int k = 2; k >= 0; k--)
+            CHECK_OK(NULL, rcoll_wait(plan[k]));
+        CHECK(NULL, word == mix(round) && memcmp(from, into, most * sizeof(*from)) == 0);
+        for (int i = 0; i < mp_ranks; i++)
+            CHECK(NULL, all[i] == mix((uint64_t)i));
     }
     CHECK_OK(NULL, rcoll_close(team));
+    free(from);
+    free(into);
 }
+
+/* ---- views that are held ---- */
 
 #define BEHIND 8 /* operations: the last one cannot have all of its messages */
 
@@ -1347,7 +1361,7 @@ int main(int argc, char **argv)
     far_ahead();
     if (mp_ranks > 2) {
         parts_come_and_go();
-        numbers_come_again();
+        numbers_behind();
     }
     one_host = on_one_host();
     if (mp_ranks > 1)

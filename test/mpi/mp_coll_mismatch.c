@@ -150,12 +150,49 @@ static void when_all_that_are_asked_are_late(void)
     expect_mismatch(team, &p, WAIT);
 }
 
+/*
+ * Blocks whose lengths differ by whole parts, or by the word that short ones have before them: what member 0 sends to member 1, and the other
+ * expects.
+ */
+static void in_lengths(size_t sends, size_t expects)
+{
+    enum { MOST = 4096 };
+    static uint64_t from[MOST], into[MOST];
+    rcoll_team_config_t cfg = {.timeout_ms = DEADLINE_MS, .heap_bytes = 65536};
+    size_t out[16] = {0}, in[16] = {0};
+    rcoll_params_t p = {.kind = RCOLL_ALLTOALL,
+                        .from = from,
+                        .into = into,
+                        .counts = out,
+                        .counts_in = in,
+                        .element = sizeof(from[0])};
+    rteam_t team;
+    int rc;
+
+    CHECK(NULL, mp_ranks <= 16 && sends <= MOST && expects <= MOST);
+    CHECK_OK(NULL, rcoll_team(&team, &cfg, NULL, mp_ranks));
+    CHECK_OK(NULL, network_barrier());
+    out[1] = mp_rank == 0 ? sends : 0;
+    in[0] = mp_rank == 1 ? expects : 0;
+    rc = rcoll_run(team, &p);
+    CHECK(NULL, rc == -EPROTO || (rc == 0 && mp_rank != 1)); /* the others may be over with it */
+    CHECK_RC(-EPROTO, NULL, rcoll_barrier(team));
+    CHECK_OK(NULL, rcoll_close(team));
+}
+
 int main(int argc, char **argv)
 {
+    size_t part;
+
     if (mp_asked(argc, argv, "-apart"))
         setenv("RPIPE_CONTROL", "tcp", 1);
     mp_begin(argc, argv, 2);
     in_a_ring(WAIT, WAIT);
+    part = 65536 / 2 / (size_t)mp_ranks / sizeof(uint64_t);
+    in_lengths(2 * part, part);
+    in_lengths(part, 2 * part);
+    in_lengths(13, 14); /* with a word the shorter one is as long */
+    in_lengths(14, 13);
     if (mp_ranks == 3) {
         in_a_ring(POLL, WAIT);
         in_a_ring(POLL, POLL);

@@ -67,6 +67,7 @@ static void case_draw_alltoall(struct coll_case *c, uint64_t *seed)
         case_draw_offsets(seed, c->sent[i], c->sent_at[i], size);
         case_draw_offsets(seed, c->in[i], c->in_at[i], size);
     }
+    c->request.counted = size > 1 && random_draw(seed) % 2 == 0;
     c->request.counts = c->sent[0]; /* of each member: coll_case_request */
     c->request.counts_in = c->in[0];
     c->request.offsets = offsets ? c->sent_at[0] : NULL;
@@ -252,6 +253,12 @@ void coll_case_fill(const struct coll_case *c, uint64_t op, int me, const struct
     bool in_place = c->request.in_place && g->space[0] == 0;
 
     case_put(c, op, me, all, memory[0], defined[0]);
+    if (c->request.counted) {
+        uint64_t word = coll_case_word(c, op, me);
+
+        memcpy(memory[2], &word, sizeof(word));
+        memset(defined[2], 1, sizeof(word));
+    }
     if (!in_place)
         return;
     all.bytes = g->space[1];

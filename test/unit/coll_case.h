@@ -43,6 +43,8 @@ struct coll_request coll_case_request(const struct coll_case *c, int me);
  */
 void coll_case_fill(const struct coll_case *c, uint64_t op, int me, const struct graph *g,
                     uint8_t *memory[GRAPH_SPACES], uint8_t *defined[GRAPH_SPACES]);
+/* The word of a member where the request is `counted`. */
+uint64_t coll_case_word(const struct coll_case *c, uint64_t op, int member);
 /* The result in INTO of `bytes`; `defined`: bytes that the operation has to write or to keep. */
 void coll_case_expect(const struct coll_case *c, uint64_t op, int me, size_t bytes, uint8_t *into,
                       uint8_t *defined);

@@ -162,6 +162,20 @@ static void run_check_lent(struct run_state *s, int member)
     }
 }
 
+/* The largest word of all members is behind the own one. */
+static void run_check_most(struct run_state *s, int member)
+{
+    const struct run_member *m = &s->member[member];
+    uint64_t most = 0, found;
+
+    for (int i = 0; i < s->size; i++)
+        most = coll_case_word(s->c, m->op, i) > most ? coll_case_word(s->c, m->op, i) : most;
+    memcpy(&found, m->memory[2] + sizeof(found), sizeof(found));
+    if (s->size > 1 && (!m->defined[2][sizeof(found)] || found != most))
+        run_fail(s, member, "the largest word is %llu, and not %llu", (unsigned long long)found,
+                 (unsigned long long)most);
+}
+
 static void run_end(struct run_state *s, int member)
 {
     struct run_member *m = &s->member[member];
@@ -178,6 +192,8 @@ static void run_end(struct run_state *s, int member)
     }
     if (s->run->result != NULL && member == 0 && bytes > 0)
         memcpy(s->run->result, m->memory[1], bytes);
+    if (s->c->request.counted)
+        run_check_most(s, member);
     free(expected);
     free(defined);
     m->op++;
@@ -271,6 +287,8 @@ static bool run_recv(struct run_state *s, int member, uint32_t i)
         return false;
     if (cell->op > m->op)
         run_fail(s, member, "operation %u: the cell was overwritten", i);
+    if ((cell->send->op == GRAPH_MARKED) != (node->op == GRAPH_MARKED))
+        run_fail(s, member, "operation %u and its sender do not both have a mark", i);
     if (!run_is_receiver(sender, cell->send, member) || cell->send->bytes != node->bytes)
         run_fail(s, member,
                  "operation %u receives %zu bytes of slot %u of member %u: it sends %zu%s", i,

@@ -5,6 +5,7 @@
 #include "test/lib/random.h"
 #include "util/float16.h"
 
+#include <rpipe.h>
 #include <string.h>
 
 /* ---- functions of a program, on words of 8 bytes ---- */
@@ -45,12 +46,18 @@ struct coll_operator coll_case_operator(const struct coll_case *c)
     struct coll_operator o;
     struct error err;
 
-    if (!c->typed)
+    if (!c->typed && !c->request.counted)
         return coll_operator_of(value_apply, &orders[c->request.order], c->request.element,
                                 c->request.order == COLL_ANY_ORDER);
-    if (coll_operator_init(&o, c->type, c->op, &err) != 0)
+    if (coll_operator_init(&o, c->request.counted ? RGROUP_UINT64 : c->type,
+                           c->request.counted ? RGROUP_MAX : c->op, &err) != 0)
         memset(&o, 0, sizeof(o));
     return o;
+}
+
+uint64_t coll_case_word(const struct coll_case *c, uint64_t op, int member)
+{
+    return random_mix(c->seed ^ op << 32 ^ (uint64_t)member);
 }
 
 /* ---- values ---- */

@@ -39,6 +39,8 @@ static void repeat_node(struct graph *g, const struct graph *one, const struct g
         (void)graph_lend(g, added);
     if ((node->kind == GRAPH_SEND || node->kind == GRAPH_RECV) && node->op == GRAPH_BY_CAST)
         (void)graph_by_cast(g, added);
+    if ((node->kind == GRAPH_SEND || node->kind == GRAPH_RECV) && node->op == GRAPH_MARKED)
+        (void)graph_mark(g, added);
 }
 
 int sim_repeat(struct graph *g, const struct graph *one, uint32_t slots, int times,

@@ -19,8 +19,7 @@
  * 3. `done` never decreases.
  * 4. A message in memory of its process is as it was until all receivers have answered, or `withdrawn` is not 0: a receiver loads that when
  *    it has read the message.
- * 5. started[k mod 64] has 16 bits of k / 64 + 1, and 16 of the check of operation k, from the moment at which k begins until k + 64 does, or
- *    until an alltoall with counts is over that is k or later.
+ * 5. started[k mod 64] has 16 bits of k / 64 + 1, and 16 of the check of operation k, from the moment at which k begins until k + 64 does.
  */
 #ifndef COLL_ENGINE_CELL_H
 #define COLL_ENGINE_CELL_H
@@ -47,7 +46,7 @@ enum cell_where { CELL_IN_BOARD, CELL_IN_PROCESS };
 struct cell {
     _Atomic uint64_t
         number;     /* of the operation; 0: of none. Its low 32 bits are what sleepers sleep on */
-    uint32_t check; /* what operation this is, and how long the message is */
+    uint32_t check; /* what operation this is, how long the message is, and whether it is marked */
     uint32_t where; /* of a message that is not in its cell: enum cell_where */
     union {
         unsigned char data[CELL_BYTES]; /* of slot 0 it goes on in the next line */

@@ -67,8 +67,8 @@ static struct rplan *plan_new(struct rteam *t, struct error *err)
 static bool plan_synchronizes(const rcoll_params_t *p)
 {
     return p->kind == RCOLL_BARRIER || (p->kind == RCOLL_ALLREDUCE && p->count > 0) ||
-           ((p->kind == RCOLL_ALLGATHER || p->kind == RCOLL_ALLTOALL) && p->counts == NULL &&
-            p->count > 0);
+           (p->kind == RCOLL_ALLGATHER && p->counts == NULL && p->count > 0) ||
+           (p->kind == RCOLL_ALLTOALL && (p->counts != NULL || p->count > 0));
 }
 
 /* ---- weight ---- */
@@ -91,14 +91,14 @@ static size_t plan_weight_of(const struct program *p)
 static void plan_weigh(struct rplan *plan)
 {
     plan->weight = plan_weight_of(&plan->program);
-    if (plan->parts.numbers > 1 || plan->params.function != NULL)
+    if (plan->parts.numbers > 1 || plan->parts.here > 1 || plan->params.function != NULL)
         plan->weight = WEIGHT_COUNTED;
 }
 
-/* One operation of this host alone, which may be executed in a call that is not counted, and leaves nothing behind. */
+/* One operation of this host alone, which may be executed in a call that is not counted, and leaves nothing behind, unless parts follow. */
 static bool plan_may_be_alone(const struct rplan *plan)
 {
-    return plan->parts.numbers == 1 && plan->parts.used == 1 && plan->team->shape.hosts == 1 &&
+    return plan->parts.numbers == 1 && plan->team->shape.hosts == 1 &&
            plan->weight < WEIGHT_COUNTED && (plan->params.flags & RCOLL_VIEWS) == 0;
 }
 

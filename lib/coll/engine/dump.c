@@ -42,7 +42,7 @@ int rcoll_dump(rplan_t plan, rcoll_format_t format, FILE *to)
                          "rcoll_dump: plan or to is NULL, or format is %d; there are %d formats",
                          (int)format, GRAPH_FORMATS);
     if (format == RCOLL_DOT || format == RCOLL_GOAL) {
-        if (plan->of_graph || plan->params.counts_in != NULL)
+        if (plan->of_graph || plan->parts.counted)
             return coll_fail(
                 -ENOTSUP,
                 "rcoll_dump: this format is of all members, and this member has the graph "

@@ -9,6 +9,7 @@
 #include "coll/engine/fail.h"
 #include "coll/engine/operation.h"
 #include "coll/engine/parts.h"
+#include "coll/engine/team_call.h"
 #include "util/failpoint.h"
 #include "util/segment.h"
 
@@ -278,27 +279,34 @@ static void engine_leave(struct rplan *plan, int result)
 }
 
 /*
- * An alltoall with counts is over, which leaves out numbers: a word that it has not replaced may be there still 2^22 numbers later, and would
- * be taken for that of an operation of then. No later operation has begun here, and no mate needs the words: its messages of this one
- * had the check of all before it.
+ * The first part of an alltoall with counts has found that others follow: those take the next numbers, from operations that have been started after
+ * it and have not begun, at all members alike.
  */
-static __attribute__((noinline)) void engine_forget_started(struct rteam *t)
+static __attribute__((cold, noinline)) void engine_renumber(struct rteam *t, struct rplan *plan)
 {
-    for (int i = 0; i < HEAD_STARTED; i++)
-        atomic_store_explicit(&t->head->started[i], 0, memory_order_relaxed);
+    const uint64_t more = plan->parts.used - 1;
+
+    t->number += more;
+    for (struct link *link = plan->in_queue.next; link != &t->queue; link = link->next)
+        container_of(link, struct rplan, in_queue)->number += more;
+    engine_publish_views(t);
+    t->weight += WEIGHT_COUNTED - plan->weight;
+    plan->weight = WEIGHT_COUNTED;
+    plan->may_be_alone = false;
 }
 
-static void engine_end_part(struct rteam *t, struct rplan *plan)
+/* Whether a part of the plan follows. Else it is over, and may be gone. */
+static bool engine_end_part(struct rteam *t, struct rplan *plan)
 {
     uint64_t number = plan->number;
-    bool synchronizes = plan->synchronizes;
+    bool synchronizes = plan->synchronizes, more = plan_next_part(plan);
 
-    if (plan_next_part(plan)) {
+    if (more) {
         edge_release(t, &plan->op);
         plan->state = PLAN_QUEUED;
+        if (UNLIKELY(plan_has_counted(plan)))
+            engine_renumber(t, plan);
     } else {
-        if (UNLIKELY(plan->parts.agreed))
-            engine_forget_started(t);
         if (UNLIKELY(t->ended != NULL))
             t->ended(t);
         if ((plan->params.flags & RCOLL_VIEWS) != 0 && !plan->free_at_end) {
@@ -311,6 +319,7 @@ static void engine_end_part(struct rteam *t, struct rplan *plan)
     engine_publish_done(t);
     if (synchronizes)
         engine_raise_floor(t, number);
+    return more;
 }
 
 void engine_release(struct rteam *t, struct rplan *plan)
@@ -340,17 +349,16 @@ static int engine_advance_plan(struct rteam *t, struct rplan *plan, bool *did)
 {
     for (;;) {
         int rc = plan->state == PLAN_QUEUED ? engine_activate(t, plan) : STEP_DONE;
-        bool last;
 
         if (rc == STEP_DONE)
             rc = engine_pass(t, plan, did);
         if (rc != STEP_DONE)
             return rc;
-        last = plan_is_last_part(plan);
-        engine_end_part(t, plan);
         *did = true;
-        if (last)
+        if (!engine_end_part(t, plan))
             return STEP_DONE;
+        if (UNLIKELY(plan_has_counted(plan))) /* the call is counted first */
+            return STEP_WAITS;
     }
 }
 
@@ -489,6 +497,12 @@ bool engine_run_alone(struct rteam *t, struct rplan *plan)
 
     engine_number(t, plan);
     rc = LIKELY(plan->is_row) ? engine_run_row(t, plan) : engine_run_steps(t, plan);
+    if (UNLIKELY(rc == STEP_DONE && plan_next_part(plan))) {
+        engine_append(t, plan, PLAN_QUEUED);
+        engine_renumber(t, plan);
+        engine_publish_done(t);
+        return false;
+    }
     if (UNLIKELY(rc != STEP_DONE)) {
         engine_append(t, plan, plan->state);
         if (rc < 0)

@@ -9,7 +9,7 @@
 #define WAIT_POLLS_EAGER                                                                           \
     64 /* of these, without a pause, which takes as long as a line to another processor */
 
-/* Appends a plan that is idle to the queue: its operations have their numbers now. */
+/* Appends a plan that is idle to the queue: its operations have their numbers now, which may grow until they begin (engine_renumber). */
 void engine_start(struct rteam *t, struct rplan *plan);
 /* Whether nothing else is in flight, no other thread uses the team, and the plan is short and for this host. */
 static inline bool engine_is_alone(const struct rteam *t, const struct rplan *plan)

@@ -77,10 +77,10 @@ static inline void operation_expect_second(const struct cell *cell, const struct
         cpu_prefetch(cell_second(cell));
 }
 
-/* The part of the check of a message that its length has. */
-static inline uint32_t operation_salt(size_t bytes)
+/* The part of the check of a message that its length and its mark have. */
+static inline uint32_t operation_salt(const struct step *s)
 {
-    return (uint32_t)(bytes * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+    return (uint32_t)((2 * s->bytes + s->marked) * UINT64_C(0x9e3779b97f4a7c15) >> 32);
 }
 
 /* A word of another member that is not atomic: loaded once, so that what has been checked is what is used. */

@@ -134,7 +134,7 @@ static size_t parts_longest(const struct rteam *t, const size_t *counts, size_t 
     return longest;
 }
 
-/* An alltoall with counts: what a part moves depends on the heap alone; how many there are is found when it is started. */
+/* An alltoall with counts: what a part moves depends on the heap alone; how many there are is found by the first one. */
 static void parts_of_exchange(struct rplan *plan, const struct coll_request *r)
 {
     const struct rteam *t = plan->team;
@@ -144,9 +144,9 @@ static void parts_of_exchange(struct rplan *plan, const struct coll_request *r)
     size_t in = r->counts_in != NULL ? parts_longest(t, r->counts_in, 0) : 0;
     size_t longest = out > in ? out : in;
 
-    parts->agreed = true;
-    parts->numbers = PARTS_MOST;
-    parts->used = 2;
+    parts->counted = true;
+    parts->numbers = 1;
+    parts->used = PARTS_MOST;
     parts->count = room > 0 ? room : 1;
     parts->here = ((uint64_t)longest + parts->count - 1) / parts->count;
 }
@@ -230,7 +230,8 @@ static int parts_build_part(struct rplan *plan, uint64_t i, bool keep, struct er
     struct part_request part;
     int rc;
 
-    if (plan->parts.used == 1 || (plan->parts.agreed && plan->parts.most <= 1))
+    r.counted = plan->parts.counted && i == 0;
+    if (plan->parts.used == 1 || (r.counted && plan->parts.here <= 1))
         return parts_build(plan, &r, keep, err);
     rc = part_request_make(&part, plan->team, &r, i * plan->parts.count, plan->parts.count, err);
     if (rc != 0)
@@ -245,31 +246,12 @@ static int parts_build_all(struct rplan *plan, struct error *err)
 {
     int rc = 0;
 
-    if (plan->parts.used > 1 && !plan->parts.remade && !plan->parts.agreed) {
+    if (plan->parts.used > 1 && !plan->parts.remade && !plan->parts.counted) {
         rc = parts_build_part(plan, plan->parts.used - 1, false, err);
         plan->last = plan->program;
         plan->program = (struct program){0};
     }
     return rc == 0 ? parts_build_part(plan, 0, true, err) : rc;
-}
-
-/* The operation before the parts of an alltoall with counts: the largest number of parts that a member needs. */
-static int parts_build_agreement(struct rplan *plan, struct error *err)
-{
-    const struct coll_request most = {
-        .kind = COLL_ALLREDUCE, .element = sizeof(uint64_t), .count = 1};
-    struct rteam *t = plan->team;
-    struct coll_choice choice = plan->choice;
-    int rc = coll_choose(&t->shape, &most, &t->model, &t->rules, &plan->choice, err);
-
-    if (rc == 0)
-        rc = coll_operator_init(&plan->operators[0], RGROUP_UINT64, RGROUP_MAX, err);
-    if (rc == 0)
-        rc = parts_build(plan, &most, false, err);
-    plan->last = plan->program;
-    plan->program = (struct program){0};
-    plan->choice = choice;
-    return rc;
 }
 
 static void parts_explain(const struct rplan *plan, const struct coll_request *r)
@@ -292,7 +274,7 @@ int parts_make(struct rplan *plan, const struct coll_choice *given, struct error
         parts_of_exchange(plan, &r);
         rc = parts_choose(plan, &r, given, &plan->choice, err);
         if (rc == 0)
-            rc = parts_build_agreement(plan, err);
+            rc = coll_operator_init(&plan->operators[0], RGROUP_UINT64, RGROUP_MAX, err);
     } else
         rc = parts_divide(plan, &r, given, err);
     if (rc == 0)
@@ -300,7 +282,7 @@ int parts_make(struct rplan *plan, const struct coll_choice *given, struct error
     key[0] = plan->choice.algorithm;
     key[1] = (uint64_t)plan->choice.radix;
     key[2] = plan->choice.segment;
-    key[3] = plan->parts.agreed ? 0 : plan->parts.count;
+    key[3] = plan->parts.count;
     plan->check = params_hash(t, &plan->params) ^
                   (uint32_t)hash_words(HASH_BASIS, key, sizeof(key) / sizeof(*key));
     parts_explain(plan, &r);
@@ -309,51 +291,61 @@ int parts_make(struct rplan *plan, const struct coll_choice *given, struct error
 
 /* ---- for the engine ---- */
 
+static const struct program *parts_remake(struct rplan *plan)
+{
+    struct error err = {""};
+    int rc = parts_build_part(plan, plan->part, false, &err);
+
+    if (rc == 0)
+        return &plan->program;
+    team_fail(plan->team, rc, plan->team->me, "%s", err.text);
+    return NULL;
+}
+
+/* The words that the first part of an alltoall with counts has in SCRATCH (coll.h). */
+static uint64_t *parts_words(const struct rplan *plan) { return (uint64_t *)(void *)plan->scratch; }
+
+/* A member that needs more parts than there may be: the next one does not begin. */
+static bool parts_are_too_many(const struct rplan *plan)
+{
+    bool views = (plan->params.flags & RCOLL_VIEWS) != 0;
+
+    if (plan->parts.used < PARTS_MOST && !views)
+        return false;
+    team_fail(
+        plan->team, -EMSGSIZE, plan->team->me,
+        "the blocks of an alltoall need %llu parts, and %s at most %d; give the team a larger "
+        "heap_bytes",
+        (unsigned long long)parts_words(plan)[1], views ? "a plan with RCOLL_VIEWS has" : "it has",
+        views ? 1 : PARTS_MOST - 1);
+    return true;
+}
+
 const struct program *plan_program_of_part(struct rplan *plan)
 {
     const struct parts *parts = &plan->parts;
-    struct error err = {""};
-    int rc;
 
-    if (parts->agreed && plan->part == 0)
-        return &plan->last;
-    if (parts->agreed && parts->most >= PARTS_MOST) {
-        team_fail(
-            plan->team, -EMSGSIZE, plan->team->me,
-            "the blocks of an alltoall need %llu parts, and at most %d are possible; give the "
-            "team a larger heap_bytes",
-            (unsigned long long)parts->most, PARTS_MOST - 1);
+    if (parts->counted && plan->part == 1 && parts_are_too_many(plan))
         return NULL;
-    }
-    if (parts->agreed && parts->most > 1 && (plan->params.flags & RCOLL_VIEWS) != 0) {
-        team_fail(plan->team, -EMSGSIZE, plan->team->me,
-                  "the blocks of an alltoall need %llu parts, and a plan with RCOLL_VIEWS has one; "
-                  "give the team a larger heap_bytes",
-                  (unsigned long long)parts->most);
-        return NULL;
-    }
-    if (parts->remade) {
-        rc = parts_build_part(plan, plan->part - parts->agreed, false, &err);
-        if (rc == 0)
-            return &plan->program;
-        team_fail(plan->team, rc, plan->team->me, "%s", err.text);
-        return NULL;
-    }
-    return parts->used > 1 && !parts->agreed && plan->part + 1 == parts->used ? &plan->last
-                                                                              : &plan->program;
+    if (parts->remade)
+        return parts_remake(plan);
+    return !parts->counted && plan->part + 1 == parts->used ? &plan->last : &plan->program;
 }
 
 bool plan_begin_next_part(struct rplan *plan)
 {
     struct parts *parts = &plan->parts;
 
-    if (parts->agreed && plan->part == 0) {
-        /* an earlier start has left the program of its last part */
-        parts->remade = parts->remade || parts->most > 1;
-        parts->used = parts->most < 1 ? 2 : parts->most < PARTS_MOST ? 1 + parts->most : PARTS_MOST;
+    if (parts->counted && plan->part == 0) {
+        parts->used = parts_words(plan)[1];
+        parts->used = parts->used < PARTS_MOST ? parts->used : PARTS_MOST;
+        /* from then on a start finds the program of the last part of the one before */
+        parts->remade = parts->remade || parts->used > 1;
     }
-    if (plan_is_last_part(plan))
+    if (plan_is_last_part(plan)) {
+        parts->used = parts->counted ? PARTS_MOST : parts->used;
         return false;
+    }
     plan->part++;
     plan->number++;
     return true;
@@ -362,16 +354,11 @@ bool plan_begin_next_part(struct rplan *plan)
 void plan_set_bases_of_part(struct rplan *plan)
 {
     struct operation *o = &plan->op;
-    struct parts *parts = &plan->parts;
-    uint64_t part = parts->agreed ? plan->part - 1 : plan->part, at;
+    uint64_t at = plan->part * plan->parts.count * params_request(&plan->params).element;
 
     o->base[BASE_SCRATCH] = plan->scratch;
-    if (parts->agreed && plan->part == 0) {
-        o->base[BASE_FROM] = (const char *)&parts->here;
-        o->base[BASE_INTO] = (const char *)&parts->most;
-        return;
-    }
-    at = part * parts->count * params_request(&plan->params).element;
     o->base[BASE_FROM] = at > 0 ? (const char *)plan->from + at : plan->from;
     o->base[BASE_INTO] = at > 0 ? (const char *)plan->into + at : plan_into(plan);
+    if (plan->parts.counted && plan->part == 0)
+        parts_words(plan)[0] = plan->parts.here;
 }

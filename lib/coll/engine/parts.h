@@ -10,7 +10,7 @@ int parts_make(struct rplan *plan, const struct coll_choice *given, struct error
 
 /* ---- for the engine ---- */
 
-/* Of plans of several parts. */
+/* Of plans of several parts, or of parts that have not been counted. */
 const struct program *plan_program_of_part(struct rplan *plan);
 void plan_set_bases_of_part(struct rplan *plan);
 bool plan_begin_next_part(struct rplan *plan);
@@ -40,6 +40,12 @@ static inline void plan_set_bases(struct rplan *plan)
 static inline bool plan_is_last_part(const struct rplan *plan)
 {
     return plan->part + 1 >= plan->parts.used;
+}
+
+/* An alltoall with counts whose first part has found that others follow, of which none has begun. */
+static inline bool plan_has_counted(const struct rplan *plan)
+{
+    return plan->parts.counted && plan->part == 1;
 }
 
 /* The part is over: the next one, if there is one. */

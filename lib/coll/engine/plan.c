@@ -41,7 +41,7 @@ int plan_fit(struct rplan *plan, const struct program *p, struct error *err)
     }
     if ((plan->params.flags & RCOLL_VIEWS) != 0 &&
         (p->space[1] > plan->hidden_bytes || plan->hidden == NULL)) {
-        free(plan->hidden); /* of the operation before the parts of an alltoall, at most */
+        free(plan->hidden); /* nothing of it is shown: the operation is idle */
         plan->hidden = malloc(p->space[1] + 1);
         plan->hidden_bytes = plan->hidden != NULL ? p->space[1] : 0;
         rc |= plan->hidden == NULL ? -ENOMEM : 0;

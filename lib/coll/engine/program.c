@@ -164,6 +164,7 @@ static void compile_send(struct compiler *c, uint32_t i)
                         .from = compile_base(c, node->from),
                         .from_at = node->from_at,
                         .lent = node->lent,
+                        .marked = node->op == GRAPH_MARKED,
                         .bytes = node->bytes};
     struct step *to = &c->p->steps[c->first[i]];
     bool here = false, by_cast = node->op == GRAPH_BY_CAST, cast = false;
@@ -223,6 +224,7 @@ static void compile_recv(struct compiler *c, uint32_t i)
                                              .by_cast = cast,
                                              .whole = compile_needs_whole(c, i),
                                              .lent = node->lent,
+                                             .marked = node->op == GRAPH_MARKED,
                                              .slot = node->slot,
                                              .peer = (int32_t)node->peer,
                                              .into = c->view[i],

@@ -30,6 +30,7 @@ struct step {
     bool whole;    /* RECV: what waits for it needs all of the message */
     bool stays;    /* SEND: nothing of the graph changes what is sent */
     bool lent;     /* SEND, RECV: graph.h */
+    bool marked;   /* the same */
     bool shows;    /* COPY of a message that is lent: it is left out where that is mapped */
     bool by_cast;  /* PIPE_SEND: to all receivers on other hosts; PIPE_RECV: from such a message */
     uint16_t op;   /* FOLD: the operator */
@@ -44,12 +45,12 @@ struct step {
     uint32_t copied;                /* a base that is no view */
     uint32_t first_before, nbefore; /* the steps that it waits for */
     /* what row_bind() finds */
-    bool quick;               /* row.h */
-    bool elsewhere;           /* RECV: its sender uses no processor of this member */
-    bool in_cell;             /* SEND, RECV: the message is in its cell */
-    bool in_second;           /* SEND, RECV: and also in the second line of it */
-    uint32_t salt, mask;      /* SEND, RECV: of its bytes, in checks; cells of the slot, less one */
-    uint32_t pitch;           /* SEND, RECV: bytes from a cell of the slot to the next one */
+    bool quick;          /* row.h */
+    bool elsewhere;      /* RECV: its sender uses no processor of this member */
+    bool in_cell;        /* SEND, RECV: the message is in its cell */
+    bool in_second;      /* SEND, RECV: and also in the second line of it */
+    uint32_t salt, mask; /* SEND, RECV: of bytes and mark, in checks; cells of the slot, less one */
+    uint32_t pitch;      /* SEND, RECV: bytes from a cell of the slot to the next one */
     const struct cell *cells; /* SEND, RECV: of the slot, on the board of the sender */
 };
 

@@ -55,7 +55,7 @@ int row_bind(const struct rplan *plan, struct program *p, struct error *err)
             s->elsewhere = s->kind == STEP_RECV && row_is_elsewhere(t, s->peer);
             s->in_cell = s->bytes <= cell_bytes(s->slot);
             s->in_second = s->in_cell && s->bytes > CELL_BYTES;
-            s->salt = operation_salt(s->bytes);
+            s->salt = operation_salt(s);
         }
         s->quick = row_is_quick(plan, s, quick_view);
         if (s->kind == STEP_RECV)

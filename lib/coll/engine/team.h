@@ -124,19 +124,19 @@ struct operation {
 
 /*
  * How a plan is divided into operations. Each moves `count` elements of the contribution, or of each block; the last one moves what
- * is left. Blocks of different lengths need a program for each part, which is made when the part begins. An alltoall with counts
- * begins with an operation that finds the number of parts, and takes PARTS_MOST numbers whatever that is.
+ * is left. Blocks of different lengths need a program for each part, which is made when the part begins. In the first part of an alltoall
+ * with counts each member gets from each other one the number of parts that this one needs: the largest is that of all.
  */
 #define PARTS_MOST 65536
 
 struct parts {
-    uint64_t numbers; /* of a start */
-    uint64_t used;    /* of these; the rest is left out */
+    uint64_t numbers; /* of operations that a start takes */
+    uint64_t used;    /* counted: PARTS_MOST while it is not known */
     uint64_t count;
-    bool agreed;         /* the first operation finds `used` */
-    bool near;           /* small parts, in the part of the heap that was used last */
-    bool remade;         /* a program for each part, and from then on for each start */
-    uint64_t here, most; /* parts that this member needs, and that the members need */
+    bool counted;  /* the first part finds `used`, and then takes the other numbers */
+    bool near;     /* small parts, in the part of the heap that was used last */
+    bool remade;   /* a program for each part, and from then on for each start */
+    uint64_t here; /* counted: parts that this member needs */
 };
 
 struct rplan {
@@ -157,7 +157,7 @@ struct rplan {
     struct coll_operator *operators;
     void *operator_scratch; /* for reversed folds */
     struct parts parts;
-    struct program program, last; /* of a part; of the shorter last one, or of the agreement */
+    struct program program, last; /* of a part; of the shorter last one */
     struct graph graph;           /* of the program, for rcoll_dump */
     const void *from;
     void *into;

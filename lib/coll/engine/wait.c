@@ -161,6 +161,8 @@ int team_wait(struct rteam *t, struct team_call *call, team_condition condition,
         if (is_over)
             return 0;
         if (did) {
+            if (!call->counted && UNLIKELY(team_is_heavy(t)) && !wait_count(call))
+                return wait_job_ended(t); /* an alltoall with counts has several parts */
             w.polls = 0;
             w.idle_since = 0;
             if (!t->crowded)
@@ -189,15 +191,14 @@ int team_wait(struct rteam *t, struct team_call *call, team_condition condition,
 
 /* ---- the message of a deadline ---- */
 
-/* Whether a mate has not begun the operation. Its word of one that is over may have been cleared. */
+/* Whether a mate has not begun the operation. */
 static bool wait_is_absent(const struct rteam *t, int mate, uint64_t number)
 {
     const struct head *head = (const struct head *)(const void *)t->board_of[mate];
     uint32_t started =
         atomic_load_explicit(&head->started[number % HEAD_STARTED], memory_order_relaxed);
 
-    return !head_has_begun(started, number) &&
-           atomic_load_explicit(&head->done, memory_order_relaxed) <= number;
+    return !head_has_begun(started, number);
 }
 
 /* A message to a member of another host could be sent, and waits for its pipe: to be open at both ends, or for memory. That of a cast waits for one of many. */
