@@ -89,7 +89,7 @@ static void test_one_block(void **state)
     (void)state;
     assert_int_equal(slab_alloc(pool, 3, 100, BTL_PEER_WRITES, false, &p, &err), 0);
     assert_int_equal(p.bytes, 128);
-    assert_int_equal((uintptr_t)p.base % 64, 0);
+    assert_int_equal((uintptr_t)p.base % 128, 0);
     for (size_t i = 0; i < p.bytes; i++)
         assert_int_equal(((char *)p.base)[i], 0);
     assert_int_equal(p.key.word[1], (uintptr_t)p.base);
@@ -128,7 +128,8 @@ static void test_many(void **state)
             peer[i] = (int)(seed >> 12) % 3;
             access[i] = (seed >> 14) % 4;
             assert_int_equal(slab_alloc(pool, peer[i], size, access[i], false, &block[i], &err), 0);
-            assert_int_equal(block[i].bytes, size);
+            assert_int_equal(block[i].bytes, (size + 127) / 128 * 128); /* pairs of lines */
+            assert_int_equal((uintptr_t)block[i].base % 128, 0);
             assert_int_equal(of(&block[i])->peer, peer[i]);
             assert_int_equal(of(&block[i])->access, access[i]);
             assert_true(of(&block[i])->live);
