@@ -48,10 +48,11 @@ static inline void team_refresh_floor(struct rteam *t)
  * A message has been received: the cell of the next operation is fetched for writing, while this one ends and that one
  * begins. A mate that has ended this one polls it already, so that the store would wait for the line.
  */
-static inline void team_expect_send(const struct rteam *t, uint64_t number, const struct step *recv)
+static inline void team_expect_send(struct rteam *t, uint64_t number, const struct step *recv)
 {
     const struct cell *cell = &t->cells[((number + 1) & (t->depth - 1)) * CELL_PAIR];
 
+    t->received = number;
     cpu_prefetch_write(cell);
     if (UNLIKELY(recv->in_second)) /* the next one may be as long */
         cpu_prefetch_write(cell_second(cell));

@@ -95,6 +95,26 @@ static inline void step_fill(struct cell *cell, const char *from, size_t bytes)
     memcpy(cell->data, from, bytes);
 }
 
+#define CELLS_AHEAD 4  /* of a stream: the cell so far ahead is fetched for writing */
+#define CELLS_STREAM 2 /* operations without a message for this member: a stream */
+
+/*
+ * A member that only sends, as the first one of a scan, or the root of one broadcast after the other: the stores of its messages would
+ * wait for their lines one after the other. One that receives meanwhile has the next cell (team_expect_send), and loses it again if more are fetched.
+ */
+static inline void step_expect_stream(const struct rteam *t, const struct operation *o,
+                                      const struct step *s)
+{
+    const struct cell *cell;
+
+    if (LIKELY(o->number <= t->received + CELLS_STREAM) || s->slot != 0)
+        return;
+    cell = operation_cell(o->number + CELLS_AHEAD, s);
+    cpu_prefetch_write(cell);
+    if (UNLIKELY(s->in_second))
+        cpu_prefetch_write(cell_second(cell));
+}
+
 int step_send_cell(struct rteam *t, const struct operation *o, const struct step *s)
 {
     struct cell *cell = (struct cell *)(uintptr_t)operation_cell(o->number, s);
@@ -106,6 +126,7 @@ int step_send_cell(struct rteam *t, const struct operation *o, const struct step
     else if (s->bytes > 0)
         step_fill(cell, o->base[s->from] + s->from_at, s->bytes);
     step_publish(t, o, s, cell);
+    step_expect_stream(t, o, s);
     return STEP_DONE;
 }
 

@@ -71,6 +71,7 @@ struct rteam {
     int *mates, nmates;
     int nbeside; /* mates[0] to mates[nbeside - 1] may use processors that this member may use */
     uint64_t number, done, floor;
+    uint64_t received; /* the last operation of which a message of this host has come */
     uint32_t history;
     struct ring ring;
     rvmem_t mem;
