@@ -31,11 +31,13 @@ struct alg_rounds {
 };
 
 #define ALG_ALLTOALL_WINDOW 2
-#define ALG_ALLTOALL_PACKED 104 /* bytes of a block that is copied behind the word */
+#define ALG_ALLTOALL_PACKED 96 /* bytes of a block that is copied behind the word */
+#define ALG_ALLTOALL_BEFORE 16 /* of word and zeros: the block is aligned as a whole message is */
 #define ALG_ALLTOALL_WORD sizeof(uint64_t)
 
 static const struct graph_ref alg_alltoall_word = {.base = GRAPH_SCRATCH, .at = 0};
-static const struct graph_ref alg_alltoall_most = {.base = GRAPH_SCRATCH, .at = ALG_ALLTOALL_WORD};
+static const struct graph_ref alg_alltoall_most = {.base = GRAPH_SCRATCH,
+                                                   .at = ALG_ALLTOALL_BEFORE};
 
 static int alg_rounds_to(const struct coll_build *b, int s) { return (b->me + s) % b->size; }
 
@@ -48,7 +50,7 @@ static int alg_rounds_from(const struct coll_build *b, int s)
 static size_t alg_rounds_before(const struct coll_build *b, size_t bytes)
 {
     return b->request->counted && b->shape->hosts == 1 && bytes <= ALG_ALLTOALL_PACKED
-               ? ALG_ALLTOALL_WORD
+               ? ALG_ALLTOALL_BEFORE
                : 0;
 }
 
@@ -60,7 +62,7 @@ static int alg_rounds_send_word(struct alg_rounds *a)
 
     if (to == NULL)
         return -ENOMEM;
-    (void)graph_scratch(b->g, 2 * ALG_ALLTOALL_WORD);
+    (void)graph_scratch(b->g, ALG_ALLTOALL_BEFORE + ALG_ALLTOALL_WORD);
     for (int s = 1; s < b->size; s++)
         if (alg_rounds_before(b, coll_block_bytes(b, alg_rounds_to(b, s))) == 0)
             to[n++] = alg_rounds_to(b, s);

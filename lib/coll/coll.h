@@ -77,7 +77,7 @@ struct coll_request {
     const size_t *counts, *offsets;       /* in elements; NULL: see above */
     const size_t *counts_in, *offsets_in; /* alltoall only; counts_in goes with counts */
     bool
-        counted; /* alltoall with counts: SCRATCH begins with a word of the member; behind it the largest of all is found, by FOLDs */
+        counted; /* alltoall with counts: SCRATCH begins with a word of the member, and 0; behind these two the largest word of all is found, by FOLDs */
 };
 
 enum coll_algorithm {

@@ -254,10 +254,10 @@ void coll_case_fill(const struct coll_case *c, uint64_t op, int me, const struct
 
     case_put(c, op, me, all, memory[0], defined[0]);
     if (c->request.counted) {
-        uint64_t word = coll_case_word(c, op, me);
+        uint64_t words[2] = {coll_case_word(c, op, me), 0};
 
-        memcpy(memory[2], &word, sizeof(word));
-        memset(defined[2], 1, sizeof(word));
+        memcpy(memory[2], words, sizeof(words));
+        memset(defined[2], 1, sizeof(words));
     }
     if (!in_place)
         return;

@@ -170,8 +170,8 @@ static void run_check_most(struct run_state *s, int member)
 
     for (int i = 0; i < s->size; i++)
         most = coll_case_word(s->c, m->op, i) > most ? coll_case_word(s->c, m->op, i) : most;
-    memcpy(&found, m->memory[2] + sizeof(found), sizeof(found));
-    if (s->size > 1 && (!m->defined[2][sizeof(found)] || found != most))
+    memcpy(&found, m->memory[2] + 2 * sizeof(found), sizeof(found));
+    if (s->size > 1 && (!m->defined[2][2 * sizeof(found)] || found != most))
         run_fail(s, member, "the largest word is %llu, and not %llu", (unsigned long long)found,
                  (unsigned long long)most);
 }

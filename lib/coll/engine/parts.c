@@ -316,7 +316,7 @@ static bool parts_are_too_many(const struct rplan *plan)
         plan->team, -EMSGSIZE, plan->team->me,
         "the blocks of an alltoall need %llu parts, and %s at most %d; give the team a larger "
         "heap_bytes",
-        (unsigned long long)parts_words(plan)[1], views ? "a plan with RCOLL_VIEWS has" : "it has",
+        (unsigned long long)parts_words(plan)[2], views ? "a plan with RCOLL_VIEWS has" : "it has",
         views ? 1 : PARTS_MOST - 1);
     return true;
 }
@@ -337,7 +337,7 @@ bool plan_begin_next_part(struct rplan *plan)
     struct parts *parts = &plan->parts;
 
     if (parts->counted && plan->part == 0) {
-        parts->used = parts_words(plan)[1];
+        parts->used = parts_words(plan)[2];
         parts->used = parts->used < PARTS_MOST ? parts->used : PARTS_MOST;
         /* from then on a start finds the program of the last part of the one before */
         parts->remade = parts->remade || parts->used > 1;
@@ -359,6 +359,8 @@ void plan_set_bases_of_part(struct rplan *plan)
     o->base[BASE_SCRATCH] = plan->scratch;
     o->base[BASE_FROM] = at > 0 ? (const char *)plan->from + at : plan->from;
     o->base[BASE_INTO] = at > 0 ? (const char *)plan->into + at : plan_into(plan);
-    if (plan->parts.counted && plan->part == 0)
+    if (plan->parts.counted && plan->part == 0) {
         parts_words(plan)[0] = plan->parts.here;
+        parts_words(plan)[1] = 0;
+    }
 }
