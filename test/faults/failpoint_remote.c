@@ -64,11 +64,12 @@ static void at(unsigned step, uint64_t random, struct findings *f)
     f->steps += deaths + stops > 0;
 }
 
-/* A writer of pipes: it is there in its part, not in the new pipes after it alone. */
+/* A writer of pipes: it is there in its part, not in the new pipes after it alone. Its reader has deadlines to report. */
 static bool plan_stop(struct plan *plan, unsigned step, uint64_t *random)
 {
     for (int tries = 0; tries < TRIES; tries++)
-        if (survey_plan(plan, step, 0, true, random) && plan->s->network->hosts == HOSTS_ONE)
+        if (survey_plan(plan, step, 0, true, random) && plan->s->network->hosts == HOSTS_ONE &&
+            !plan->s->patient)
             return true;
     return false;
 }
