@@ -41,6 +41,8 @@ bool greeting_send(struct connection *c, uint32_t type, uint32_t to, const uint8
     struct message *m;
     int lane;
 
+    if (type == WIRE_HELLO)
+        hello.attempt = ++state_peer((int)to)->greetings;
     memcpy(hello.cookie, cookie, COOKIE_BYTES);
     memcpy(hello.process_id, control.card.process_id, PROCESS_ID_BYTES);
     for (lane = 0; lane < WIRE_LANES; lane++)
@@ -231,6 +233,11 @@ static struct peer *greeting_identify(const struct connection *c, const struct w
                    p->in != NULL ? "is connected already" : "was lost, or had left, before");
         return NULL;
     }
+    if (hello->attempt < p->greeted) { /* it had given this one up, and its greeting comes late */
+        error_note(err, "%s has made another connection since",
+                   control_peer_name((int)hello->from));
+        return NULL;
+    }
     return p;
 }
 
@@ -254,6 +261,7 @@ int greeting_hello(struct connection *c, const struct wire_frame *frame, const v
     if (!greeting_send(c, WIRE_WELCOME, hello.from, card->cookie))
         return -ENOMEM;
     greeting_accept(p, &hello, version);
+    p->greeted = hello.attempt;
     greeting_welcome_peer(c, p);
     return 0;
 }

@@ -92,6 +92,8 @@ struct peer {
     unsigned address;   /* S: index of the card's address that is tried */
     unsigned rounds;    /* S: how often all addresses have been tried */
     unsigned refusals;  /* S: greetings that ended early */
+    uint32_t greetings; /* S: HELLOs that it was sent; WIRE_HELLO has the number */
+    uint32_t greeted;   /* S: the highest such number of its own that was welcome */
     unsigned attempts;  /* S: of this rank itself: to deliver the first message of its queue */
     int version;        /* S: of the control network, that both use; 0: not greeted yet */
     uint64_t features;  /* S: that both have */

@@ -59,7 +59,7 @@ struct wire_hello { /* HELLO and WELCOME */
     uint64_t features;
     uint32_t from, to; /* numbers of peers */
     uint32_t flags;
-    uint32_t spare;
+    uint32_t attempt; /* of HELLO: rises with each connection that the sender makes to this peer */
     uint8_t cookie[COOKIE_BYTES];         /* of the receiver */
     uint8_t process_id[PROCESS_ID_BYTES]; /* of the sender */
     uint32_t window[WIRE_LANES]; /* of the lanes to the sender: bytes that it takes unread */

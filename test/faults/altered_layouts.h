@@ -181,7 +181,7 @@ struct liveness_view {
     F(T, from, uint32_t, SLOTS)                                                                    \
     F(T, to, uint32_t, SLOTS)                                                                      \
     F(T, flags, uint32_t, ANY)                                                                     \
-    F(T, spare, uint32_t, ANY)                                                                     \
+    F(T, attempt, uint32_t, ANY)                                                                   \
     F(T, cookie, uint64_t, ANY)                                                                    \
     F(T, process_id, uint64_t, ANY)                                                                \
     F(T, window, uint32_t, BODY)                                                                   \
