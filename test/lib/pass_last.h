@@ -39,8 +39,8 @@ static inline void *pass_and_close(void *of)
     return NULL;
 }
 
-/* Bytes with n times a descriptor whose last close waits. 0: the receiver has the last one; -errno: it is refused; 1: the receiver was faster, and
- * the thread is left in its close. The other end of its connection is open as long as this process is. */
+/* Bytes with n times a descriptor whose last close waits. 0: the receiver has the last one; -errno: it is refused; 1: the receiver was
+ * faster, and the thread is left in its close. The other end of its connection is open as long as this process is. */
 static inline int pass_last_once(int socket, const void *what, size_t bytes, int n)
 {
     struct passing *p = calloc(1, sizeof(*p));
