@@ -6,7 +6,7 @@
  * Once as the kernel is, and once as on one that cannot refuse descriptors (SO_PASSRIGHTS).
  */
 #include "test/lib/job.h"
-#include "test/lib/pass_last.h"
+#include "test/lib/lingering.h"
 
 #include "control/control.h"
 #include "observe/record/trace_clock.h"
@@ -23,6 +23,7 @@ size_t wire_make_frame(uint8_t *to, uint32_t type, const void *body, size_t byte
 
 enum { VICTIM, HOSTILE, HONEST, RANKS };
 enum { TRAFFIC = 1, TO_HOSTILE, UNOPENED, WITH_FD, CLOSED_BY_PEER };
+#define PASS_MS 2000   /* of a call of the byzantine rank: then its own close is the last one */
 #define MOST_MS 3000.0 /* of a call, on a machine that is busy; one that waits takes LINGER_S */
 
 struct mode {
@@ -49,6 +50,69 @@ static rpipe_config_t config_of(int peer, bool writer, uint64_t context)
 }
 
 /* ---- the byzantine rank ---- */
+
+static int lingering(void)
+{
+    static int other[64], n; /* open as long as this process is */
+
+    return lingering_socket(&other[n++]);
+}
+
+/* Bytes that a thread passes with n times a descriptor, of which it then closes its own. */
+struct passing {
+    int socket, fd, n;
+    size_t bytes;
+    uint8_t what[1024];
+    _Atomic int result; /* 1: not done yet */
+};
+
+static void *passes(void *of)
+{
+    struct passing *p = of;
+    int rc = pass_descriptor(p->socket, p->what, p->bytes, p->fd, p->n);
+
+    if (rc == 0)
+        close(p->fd);
+    atomic_store(&p->result, rc);
+    return NULL;
+}
+
+/* True: the last close is that of the receiver. False: it was faster than this process, whose own close waits now; the thread is
+ * left in it. */
+static bool pass_once(int socket, const void *what, size_t bytes, int n, int *rc)
+{
+    struct passing *p = calloc(1, sizeof(*p));
+    int64_t patience = deadline_in_ms(PASS_MS);
+    pthread_t thread;
+
+    CHECK(NULL, p != NULL && bytes <= sizeof(p->what));
+    *p = (struct passing){.socket = socket, .fd = lingering(), .n = n, .bytes = bytes, .result = 1};
+    memcpy(p->what, what, bytes);
+    CHECK(NULL, pthread_create(&thread, NULL, passes, p) == 0);
+    while (atomic_load(&p->result) == 1 && !deadline_passed(patience))
+        backoff_us(100);
+    *rc = atomic_load(&p->result);
+    if (*rc == 1) {
+        pthread_detach(thread);
+        return false;
+    }
+    pthread_join(thread, NULL);
+    free(p);
+    return true;
+}
+
+/* A descriptor whose last close waits, n times, of which the receiver has the last one. 0, or -errno: it is refused. */
+static int pass_last(int socket, const void *what, size_t bytes, int n)
+{
+    int rc = 1;
+
+    for (int tries = 0; tries < 10; tries++) {
+        if (pass_once(socket, what, bytes, n, &rc))
+            return rc;
+    }
+    CHECK(NULL, rc != 1);
+    return rc;
+}
 
 /* A message to the victim with such a descriptor. */
 static void post_lingering(uint32_t type, const void *body, size_t bytes)

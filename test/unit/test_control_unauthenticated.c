@@ -11,10 +11,11 @@
 #include "control/card.h"
 #include "control/lane.h"
 #include "control/wire.h"
-#include "test/lib/pass_last.h"
+#include "test/lib/lingering.h"
 #include "util/received_fd.h"
 #include "util/received_socket.h"
 
+#include <poll.h>
 #include <sys/un.h>
 
 static void own_card(int rank, struct card *card)
@@ -227,7 +228,8 @@ static uint16_t next_frame(int fd)
 
     REQUIRE(recv(fd, &frame, sizeof(frame), MSG_WAITALL) == (ssize_t)sizeof(frame) &&
             frame.body_bytes <= sizeof(body));
-    REQUIRE(recv(fd, body, frame.body_bytes, MSG_WAITALL) == (ssize_t)frame.body_bytes);
+    REQUIRE(frame.body_bytes == 0 || /* it would wait for the next frame */
+            recv(fd, body, frame.body_bytes, MSG_WAITALL) == (ssize_t)frame.body_bytes);
     return frame.type;
 }
 
@@ -298,6 +300,9 @@ static void exiting_is_sent_again(int rank, int size)
 
 /* ---- descriptors whose close waits ---- */
 
+#define CALL_MS 2000 /* of a caller: then its close is taken for one that waits */
+#define CALL_TRIES 8
+
 /*
  * Rank 1 of the job calls rank 0 as a process that is not in the job does: with a byte, and a descriptor of which it keeps no copy.
  * As another user, if that is possible, it is sent away at once; as this one, for what it sends.
@@ -305,20 +310,18 @@ static void exiting_is_sent_again(int rank, int size)
 static void call_with_descriptor(const struct card *card, bool other_user, int ready)
 {
     struct wire_frame noise = {.magic = 1};
-    int fd = -1, rc = 1;
+    int other, lingering = lingering_socket(&other), fd, rc;
 
     if (other_user && (setgid(65534) != 0 || setuid(65534) != 0))
         _exit(9);
-    for (int tries = 0; tries < PASS_TRIES && rc == 1; tries++) {
-        if (fd >= 0)
-            expect_hangup(fd);
-        fd = client(card, false);
-        rc = pass_last_once(fd, &noise, sizeof(noise), 1);
-    }
+    fd = client(card, false);
+    rc = pass_descriptor(fd, &noise, sizeof(noise), lingering, 1);
     if (received_refuse(fd, true)) /* this kernel can, and the test lets it */
         REQUIRE(rc == -EPERM || rc == -EPIPE, "the descriptor was taken: %d", rc);
     else
         REQUIRE(rc == 0 || rc == -EPIPE);
+    if (rc == 0)
+        close(lingering);
     if (rc == -EPERM)
         send_bytes(fd, &noise, sizeof(noise));
     expect_hangup(fd);
@@ -326,8 +329,10 @@ static void call_with_descriptor(const struct card *card, bool other_user, int r
     pause(); /* with the other end of the connection whose close waits */
 }
 
-static pid_t caller_start(const struct card *card, bool other_user)
+/* -1: the rank was faster, and has closed the descriptor first: the close of this process waits. */
+static pid_t caller_try(const struct card *card, bool other_user)
 {
+    struct pollfd done = {.events = POLLIN};
     int ready[2];
     char byte;
     pid_t child;
@@ -341,8 +346,25 @@ static pid_t caller_start(const struct card *card, bool other_user)
         call_with_descriptor(card, other_user, ready[1]);
     }
     close(ready[1]);
-    REQUIRE(read(ready[0], &byte, 1) == 1, "the process with the descriptor has ended");
+    done.fd = ready[0];
+    if (poll(&done, 1, CALL_MS) == 0) {
+        REQUIRE(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
+        child = -1;
+    } else {
+        REQUIRE(read(ready[0], &byte, 1) == 1, "the process with the descriptor has ended");
+    }
     close(ready[0]);
+    return child;
+}
+
+/* Until the last close is that of the rank. */
+static pid_t caller_start(const struct card *card, bool other_user)
+{
+    pid_t child = -1;
+
+    for (int tries = 0; tries < CALL_TRIES && child < 0; tries++)
+        child = caller_try(card, other_user);
+    REQUIRE(child >= 0, "each close of the caller waits");
     return child;
 }
 

@@ -257,7 +257,6 @@ noinst_HEADERS = \
 	test/faults/sandbox.h \
 	test/lib/job.h \
 	test/lib/lingering.h \
-	test/lib/pass_last.h \
 	test/faults/failing_calls.h \
 	test/faults/scenario.h \
 	test/faults/scenario_ends.h \
