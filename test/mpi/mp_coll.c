@@ -585,6 +585,33 @@ static void views_of_all_kinds(rteam_t team, uint64_t cases)
     }
 }
 
+/* A member that sends, and receives nothing, has no view. */
+static void views_of_nothing(rteam_t team)
+{
+    const int me = rcoll_rank(team), n = rcoll_size(team);
+    size_t out[MEMBERS_MOST] = {1}, in[MEMBERS_MOST] = {0}, bytes, seen = 0;
+    uint64_t own = mix((uint64_t)me);
+    rcoll_params_t p = {.kind = RCOLL_ALLTOALL,
+                        .flags = RCOLL_VIEWS,
+                        .from = &own,
+                        .counts = out,
+                        .counts_in = in,
+                        .element = sizeof(own)};
+    const void *at;
+    rplan_t plan;
+
+    for (int m = 0; m < n; m++)
+        in[m] = me == 0;
+    CHECK_OK(NULL, rcoll_plan(&plan, team, &p));
+    CHECK_OK(NULL, rcoll_start(plan));
+    CHECK_OK(NULL, rcoll_wait(plan));
+    for (int part = 0; rcoll_view(plan, part, &at, &bytes) == R_SUCCESS; part++)
+        for (size_t i = 0; i < bytes / sizeof(own); i++, seen++)
+            CHECK(NULL, ((const uint64_t *)at)[i] == mix(seen));
+    CHECK(NULL, seen == (me == 0 ? (size_t)n : 0));
+    CHECK_OK(NULL, rcoll_free(plan));
+}
+
 /* ---- bits ---- */
 
 static void same_bits(rteam_t team)
@@ -1350,6 +1377,7 @@ int main(int argc, char **argv)
     overlapping(team, cases / 50, apart || casts);
     views(team, 3);
     views(team, 5000);
+    views_of_nothing(team);
     views_of_all_kinds(team, cases / 10 + 30);
     same_bits(team);
     teams(team);

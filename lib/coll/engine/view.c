@@ -153,7 +153,7 @@ static int view_find_part(const struct rplan *plan, int i, const void **at, size
     const struct program *p = plan->op.program;
     size_t end = 0, all = p->space[1];
 
-    if (all == 0 && i == 0) { /* the root of a bcast: what it has sent */
+    if (plan->params.kind == RCOLL_BCAST && all == 0 && i == 0) { /* its root: what it has sent */
         *at = plan->op.base[BASE_FROM];
         *bytes = p->space[0];
         return 0;
