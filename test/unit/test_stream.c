@@ -114,12 +114,13 @@ static void test_closed_before_pipe(rpipe_op_t op)
 
 /*
  * Locks of the library in so many messages. Over tcp and ofi the service thread drives a stream whose thread has not run for a millisecond; where the
- * two meet the thread takes a lock, at most once in each of these milliseconds. In channel mode over a network the reader takes that of its end, since the service thread sends what waits there.
+ * two meet the thread takes a lock. So a thread that is stopped often takes more: one for each millisecond is allowed, up to a quarter of the messages.
+ * In channel mode over a network the reader takes that of its end, since the service thread sends what waits there.
  */
 static void check_locks(uint64_t locks, uint64_t messages, double ms)
 {
     const char *mode = getenv("PAIR_MODE");
-    uint64_t met = (uint64_t)ms;
+    uint64_t met = ms < (double)messages / 4 ? (uint64_t)ms : messages / 4;
 
     if (mode != NULL && strncmp(mode, "channel", 7) == 0 && strcmp(network(), "shm") != 0)
         return;
